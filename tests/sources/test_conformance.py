@@ -2,6 +2,7 @@
 
 import gzip
 import random
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,10 @@ import pytest
 from geolookup.files.streams import Limits
 from geolookup.model.errors import DataFileError, GeoLookupError, PullError
 from geolookup.sources.detect import KINDS, open_source
-from tests.support.data.source_files import EXAMPLE_KINDS, Example, examples, in_order, read_all
+from tests.support.data.source_files import EXAMPLE_KINDS, Example, examples, in_order
+from tests.support.data.source_files import read_all as read_layers
+
+read_all = partial(read_layers, networks=True)
 
 _TEXT_KINDS = [at for at, kind in enumerate(EXAMPLE_KINDS) if kind != "mmdb"]
 _names = [f"{kind}-{at}" for at, kind in enumerate(EXAMPLE_KINDS)]
@@ -38,7 +42,7 @@ def test_the_kind_is_told_by_content_and_every_block_comes(example: Example, tmp
     blocks, gathered = read_all(path)
     assert in_order(blocks) == in_order(example.blocks)
     assert gathered.bad == 0
-    assert gathered.blocks == len(example.blocks)
+    assert gathered.blocks + gathered.network_blocks == len(example.blocks)
     assert gathered.masks == sum(place is None for _, _, place in example.blocks)
 
 

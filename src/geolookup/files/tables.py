@@ -65,7 +65,7 @@ class Table:
     """The rows of one CSV file. Rows without a value are passed over; those with too few values are bad.
 
     ``skip`` is the number of lines above the header, or above the first row, that are not CSV;
-    ``separator`` stands between values.
+    ``separator`` stands between values. Without ``quotes`` a quotation mark is a character like any other.
     """
 
     def __init__(
@@ -77,6 +77,7 @@ class Table:
         latin1: bool = False,
         skip: int = 0,
         separator: str = ",",
+        quotes: bool = True,
     ) -> None:
         self.name = member.name
         self._report = report
@@ -85,7 +86,9 @@ class Table:
         for _ in range(skip):
             next(lines, None)
         self._skipped = skip
-        self._reader = csv.reader(lines, strict=True, delimiter=separator)
+        self._reader = csv.reader(
+            lines, strict=True, delimiter=separator, quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
+        )
 
     def header(self) -> list[str]:
         """The first row: its column names, lower-cased and without blanks around them.

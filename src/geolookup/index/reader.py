@@ -100,7 +100,7 @@ class IndexReader:
         header = read_header(whole, path)
         self.path = path
         self.header = header
-        self.layer: Literal["custom", "default", "network"] = header.layer  # type: ignore[assignment] # read_header saw to it
+        self.layer: Literal["custom", "default"] = header.layer  # type: ignore[assignment] # or `network`, whose readers know
         self.metadata = header.metadata
         self.counts = header.counts
         self.segment_count_v4 = header.counts["segments_v4"]

@@ -27,6 +27,8 @@ KIND_NAMES = (
     "geofeed",
     "rir",
     "ranges-csv",
+    "asn-table",
+    "pyasn",
     "list",
 )
 
@@ -62,6 +64,15 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             "source",
             "What kind of file it is. If empty, its content says so. `service` is the service of `url`.",
             allowed=f"one of {', '.join(KIND_NAMES)}",
+        ),
+    ] = ""
+    layer: Annotated[
+        Literal["", "place", "network"],
+        about(
+            "source",
+            "The layer that the file feeds: `place` (where addresses are) or `network` (who runs them). If empty, its "
+            "content decides, and a file that says both feeds both.",
+            allowed="one of place, network",
         ),
     ] = ""
     preset: Annotated[

@@ -68,6 +68,12 @@ def _u64(values: Any = ()) -> U64:
     return np.asarray(values, np.uint64)
 
 
+class NetworkBatch(Batch):
+    """Blocks of a source's networks: ``place`` is a number in its `Gathered.networks`."""
+
+    __slots__ = ()
+
+
 NO_V4 = BlocksV4(_u32(), _u32(), _u32())
 NO_V6 = BlocksV6(_u64(), _u64(), _u64(), _u64(), _u32())
 

@@ -11,7 +11,17 @@ from geolookup.files.streams import Limits
 from geolookup.model.errors import DataFileError, SettingsError
 from geolookup.settings.source import RANGE_NAMES
 from geolookup.sources.bundled import bundled_ranges_path
-from geolookup.sources.kinds import dbip_csv, geofeed, geolite2_csv, ip2location_csv, legacy_csv, mmdb, ranges_csv, rir
+from geolookup.sources.kinds import (
+    asn_table,
+    dbip_csv,
+    geofeed,
+    geolite2_csv,
+    ip2location_csv,
+    legacy_csv,
+    mmdb,
+    ranges_csv,
+    rir,
+)
 from geolookup.sources.kinds import list as saved_list
 from geolookup.sources.protocol import Kind, Reading, Request
 
@@ -24,6 +34,8 @@ KINDS: tuple[Kind, ...] = (
     rir.KIND,
     ip2location_csv.KIND,
     ranges_csv.KIND,
+    asn_table.KIND,
+    asn_table.PYASN,
     dbip_csv.KIND,
     geofeed.KIND,
     ranges_csv.REGISTRY,
@@ -41,12 +53,14 @@ def open_source(
     *,
     kind: str | None = None,
     fields: Mapping[str, str] | None = None,
+    layer: str = "",
     limits: Limits | None = None,
 ) -> Reading:
     """Open a file or folder as a source: of the kind that its content says, or of the one that is asked for.
 
     For the kind ``registry`` the location is not looked at. ``fields`` maps our field names to keys or columns, for
     kinds that take that; in a table also ``network``, or ``first`` and ``last``, which makes it a ``ranges-csv``.
+    ``layer`` is the only layer that it shall feed, ``place`` or ``network``; if empty, its content decides.
 
     :raises DataFileError: if it cannot be read, or fits no kind: says what was seen
     :raises SettingsError: if the kind is unknown, or it takes no ``fields``
@@ -62,7 +76,7 @@ def open_source(
             chosen = ranges_csv.KIND if is_table else kind_of(opened)
         if fields and not chosen.maps_fields:
             raise SettingsError(f"{opened.name}: `fields` is for other kinds: this is {chosen.name}")
-        reading = Reading(chosen, opened, Request(limits=bounds, fields=fields or {}))
+        reading = Reading(chosen, opened, Request(limits=bounds, fields=fields or {}, layer=layer))
     except BaseException:
         opened.close()
         raise

@@ -23,7 +23,9 @@ _ENDS = {4: ("u4", "u4"), 6: ("u8", "u8", "u8", "u8")}
 class Distinct:
     """The blocks of one file. Close it at the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, differing: str = "with another place") -> None:
+        """``differing`` says how two rows for one block differ."""
+        self._differing = differing
         self._folder = folder = tempfile.gettempdir()
         # The ends of the blocks, and the row of each: rows are counted from 0 as they are added.
         self._blocks = {family: [Column(kind, folder) for kind in (*ends, "u4")] for family, ends in _ENDS.items()}
@@ -80,7 +82,7 @@ class Distinct:
                 int(column.read(i, i + 1)[0]) for column, i in ((numbers, row), (lines, row), (lines, its))
             )
             reason = (
-                f"{_block(family, [int(end[at]) for end in ends])} is in line {line_of_other} too, with another place"
+                f"{_block(family, [int(end[at]) for end in ends])} is in line {line_of_other} too, {self._differing}"
             )
             if count >= KEPT_BAD_ROWS:  # no more are named
                 gathered.leave_out(number, line, reason, count=len(chosen) - count)

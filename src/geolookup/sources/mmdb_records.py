@@ -8,13 +8,14 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from geolookup.base.text import harmless
 from geolookup.index import mmdb
 from geolookup.model.countries import is_code
 from geolookup.model.errors import DataFileError, SettingsError
 from geolookup.model.fields import FIELD_NAMES, FIELDS, Field
+from geolookup.sources.facts import key_of, of_values
 from geolookup.sources.places import BadFieldError, PlaceFields, country, degrees, text
 from geolookup.sources.protocol import KeptKey
 
@@ -73,13 +74,28 @@ def mapped(fields: Mapping[str, str]) -> Callable[[Any], PlaceFields]:
     return _reader({name: (path,) for name, path in fields.items()})
 
 
+class Said(NamedTuple):
+    """What a record says: a place with its parts, by their keys, and the facts of a network by theirs."""
+
+    place: PlaceFields | None
+    parts: dict[str, bytes]
+    facts: dict[str, bytes]
+
+
 class Recogniser:
     """Finds out the shape of a file's records from the first one that has any."""
 
-    def __init__(self, name: str, fields: Mapping[str, str]) -> None:
+    def __init__(self, name: str, fields: Mapping[str, str], layer: str = "") -> None:
+        """``layer`` is the only one that the file shall feed, or empty: then its content decides."""
         self._name = name
+        self._layer = layer
+        self._any_fact = False
+        #: How many distinct records had which fact, by their own keys.
+        self._fact_keys: Counter[str] = Counter()
         self._read = mapped(fields) if fields else None
         self._given = bool(fields)
+        #: The keys that are fields of the place, whatever they are called.
+        self._mapped = {path.partition(".")[0] for path in fields.values()}
         self._example: Any = None
         self._any_place = False
         self._flat = False
@@ -87,10 +103,13 @@ class Recogniser:
         #: How many nested records had which keys.
         self._nested_keys: Counter[tuple[str, ...]] = Counter()
 
-    def record(self, members: Mapping[str, mmdb.Value]) -> tuple[PlaceFields | None, dict[str, bytes]] | None:
-        """The place that a record says, and all that it says, in parts by their keys; None if it is empty.
+    def record(self, members: Mapping[str, mmdb.Value], *, last: bool = False) -> Said | Literal["later"] | None:
+        """What a record says of its place and its network; None if it is empty.
 
-        The place is None if it names more than coordinates, a continent or a registered country: it is weak.
+        If only others can say which of the two it is about, it is to be asked for again ``last``, after all of them.
+
+        The place is None if it names no more than coordinates, a continent or a registered country: it is weak.
+        ``traits`` are facts of the network, and so is what a flat record says of it.
 
         A nested record is kept as it is, but for what our own exports add; a flat one is put into GeoIP2's shape, and
         what fits nowhere there stands under ``extra``. Coordinates are left out of ``location``: see `mmdb.hollowed`.
@@ -99,11 +118,51 @@ class Recogniser:
         """
         if not members:
             return None
+        if not last and self._is_unclear(members):
+            return "later"
+        members, facts = self._without_facts(members)
+        self._any_fact |= bool(facts)
+        if not members:
+            return Said(None, {}, facts)
         place = self.place({key: value.plain for key, value in members.items()})
         if self._flat:
-            return place, self._flat_parts(members, place)
+            return Said(place, self._flat_parts(members, place), facts)
         self._nested_keys[tuple(members)] += 1
-        return place, _nested_parts(members, place)
+        return Said(place, _nested_parts(members, place), facts)
+
+    def _is_unclear(self, members: Mapping[str, mmdb.Value]) -> bool:
+        """True if a record is flat, and none of its keys says whether it is about a place or a network."""
+        return not (
+            self._given
+            or self._layer == "network"
+            or not _FLAT_KEYS.isdisjoint(members)
+            or any(isinstance(value.plain, dict | list) or key_of(key) is not None for key, value in members.items())
+        )
+
+    def _without_facts(self, members: Mapping[str, mmdb.Value]) -> tuple[Mapping[str, mmdb.Value], dict[str, bytes]]:
+        """What a record says of its place, and the facts of its network.
+
+        A flat record that says nothing of a place says all of it of the network, if the file is to feed that layer, or
+        has a fact that is known.
+        """
+        own: Mapping[str, mmdb.Value] = {
+            key: value for key, value in members.items() if key_of(key) is None or key in self._mapped
+        }
+        if self._given or any(isinstance(value.plain, dict | list) for value in members.values()):
+            traits = own.get("traits", _NOTHING).members
+            own = {key: value for key, value in own.items() if key != "traits" or not isinstance(value.plain, dict)}
+            said = {**{key: value for key, value in members.items() if key not in own and key != "traits"}, **traits}
+        elif self._is_unclear(members) and not (self._any_fact and not self._any_place):
+            said = {}
+        elif not _FLAT_KEYS.isdisjoint(own):
+            said = {key: value for key, value in members.items() if key not in own}
+        else:
+            own, said = {}, dict(members)
+        self._fact_keys.update(said.keys())
+        try:
+            return own, of_values(said)
+        except BadFieldError as error:
+            raise self._meaning_else(error, {key: value.plain for key, value in members.items()}) from error
 
     def kept(self) -> list[KeptKey]:
         """The keys at the top of the records that were read, those of most records first."""
@@ -112,10 +171,15 @@ class Recogniser:
             found.update({(key, ".".join(map(str, _path_of(key, kind)))): count for key, kind in form})
         for nested, count in self._nested_keys.items():
             found.update({(key, key): count for key in nested})
+        found.update({(key, f"{_TRAITS}.{key_of(key) or key}"): count for key, count in self._fact_keys.items()})
         order = sorted(found.items(), key=lambda item: (-item[1], item[0]))
         return [
             KeptKey(key=key, kept_as="", records=count, reason=_OURS)
             if path == _OWN_KEY
+            else KeptKey(key=key, kept_as="", records=count, reason=_ONLY_PLACE)
+            if self._layer == "place" and path.startswith(f"{_TRAITS}.")
+            else KeptKey(key=key, kept_as="", records=count, reason=_ONLY_NETWORK)
+            if self._layer == "network" and not path.startswith(f"{_TRAITS}.")
             else KeptKey(key=key, kept_as=path, records=count)
             for (key, path), count in order
         ]
@@ -136,29 +200,33 @@ class Recogniser:
         try:
             place = self._read(record)
         except BadFieldError as error:
-            raise DataFileError(
-                f"{self._name}: the file is damaged, or its keys mean something else: {error} in {_shown(record)}. "
-                'Name others with fields = {country = "a.b", ...}'
-            ) from error
+            raise self._meaning_else(error, record) from error
         if place.covers():
             self._any_place = True
             return place
         return None
 
+    def _meaning_else(self, error: BadFieldError, record: Mapping[str, Any]) -> DataFileError:
+        return DataFileError(
+            f"{self._name}: the file is damaged, or its keys mean something else: {error} in {_shown(record)}. "
+            'Name others with fields = {country = "a.b", ...}'
+        )
+
     def finish(self) -> None:
         """Say that all records were read.
 
-        :raises DataFileError: if none of them says a place
+        :raises DataFileError: if none of them says a place, or a fact of a network
         """
-        if not self._any_place:
+        if not self._any_place and not self._any_fact:
             raise self.unknown(self._example)
 
     def unknown(self, record: Any) -> DataFileError:
         """The error for a record of no known shape."""
         known = "those given in `fields`" if self._given else _KNOWN
         return DataFileError(
-            f"{self._name}: its records say no place in keys that are understood. One of them is {_shown(record)}. "
-            f'Understood are {known}. Name others with fields = {{country = "a.b", ...}}'
+            f"{self._name}: its records say no place, and no fact of a network, in keys that are understood. One of "
+            f'them is {_shown(record)}. Understood are {known}. Name others with fields = {{country = "a.b", ...}}, or '
+            'keep all keys as facts of the network: layer = "network"'
         )
 
 
@@ -267,6 +335,9 @@ _DEGREES = frozenset((*_FLAT["latitude"], *_FLAT["longitude"]))
 _DOUBLE_OCTETS = 9
 #: What our own exports add to records.
 _OWN_KEY = "geolookup"
+_TRAITS = "traits"
+_ONLY_PLACE = 'it is of the network, and the source has `layer = "place"`'
+_ONLY_NETWORK = 'it is of the place, and the source has `layer = "network"`'
 _OURS = "our own exports add it: the next one says anew where an answer comes from"
 
 

@@ -14,7 +14,7 @@ from geolookup.files.opened import Member, Opened
 from geolookup.files.streams import Limits
 from geolookup.model.errors import PullError
 from geolookup.model.reports import Progress, unwatched
-from geolookup.sources.blocks import Batch
+from geolookup.sources.blocks import Batch, NetworkBatch
 from geolookup.sources.places import Places
 from geolookup.sources.recorded import Records
 
@@ -61,6 +61,9 @@ class Gathered:
     how many rows there will be, or None if that is not known before the end; it counts what must be decoded before them
     too, of which ``decoded`` is done. ``tell`` is told both before there are batches, for those who wait.
 
+    ``networks`` is what a source says of networks: their facts. Blocks of them come in batches of their own
+    (`NetworkBatch`), of which ``network_blocks`` were handed out.
+
     ``records`` is what a source says of its places besides our fields, or None if its kind says nothing more; ``keys``
     are those of its records.
     ``rows`` counts rows (networks of an MMDB; geolocations of a list), bad ones too; ``blocks`` what was handed out;
@@ -73,6 +76,8 @@ class Gathered:
 
     places: Places = field(default_factory=Places)
     records: Records | None = None
+    networks: Records = field(default_factory=Records)
+    network_blocks: int = 0
     keys: list[KeptKey] = field(default_factory=list)
     rows: int = 0
     blocks: int = 0
@@ -130,7 +135,7 @@ class Gathered:
                 f"{name}: {self.bad} of {self.rows} rows are bad, more than {allowed}{example}: nothing was published"
             )
         # Geolocations of a list may have no blocks yet; elsewhere a place without any is of a bad row.
-        if not (len(self.places) if self.places.locids is not None else self.blocks):
+        if not (len(self.places) if self.places.locids is not None else self.blocks or self.network_blocks):
             raise PullError(f"{name}: there is not one good row with a location in it{example}: nothing was published")
 
 
@@ -151,8 +156,12 @@ def _moment(text: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """The limits of a reading; ``fields`` maps our field names to keys or columns of the file."""
+    """The limits of a reading; ``fields`` maps our field names to keys or columns of the file.
 
+    ``layer`` is the only one that the file shall feed, ``place`` or ``network``; if empty, its content decides.
+    """
+
+    layer: str = ""
     limits: Limits = field(default_factory=Limits)
     fields: Mapping[str, str] = field(default_factory=dict)
 
@@ -196,18 +205,27 @@ class Reading:
         self._request = request
         self._batches = kind.read(opened, request, self.gathered)
 
-    def batches(self, *, lenient: bool = False, records: bool = False) -> Iterator[Batch]:
+    def batches(self, *, lenient: bool = False, records: bool = False, networks: bool = False) -> Iterator[Batch]:
         """The blocks in the order of their rows, some ten thousands at a time.
 
         A batch's place numbers are positions in ``gathered.places``, which has all of them when the batch arrives. With
         ``lenient``, too many bad rows are not an error: for a person who wants to see all of them. With ``records``
-        they are positions in ``gathered.records``, if there are any, and blocks of weak ones are among them.
+        they are positions in ``gathered.records``, if there are any, and blocks of weak ones are among them. With
+        ``networks``, batches of those are among them too (`NetworkBatch`).
 
         :raises DataFileError: if the input is damaged, cut short or larger than the limits: nothing of it may be used
         :raises PullError: at the end, if too many rows are bad, or none is good: nothing of it may be used
         """
         for batch in self._batches:
             if not len(batch):
+                continue
+            if isinstance(batch, NetworkBatch):
+                if self._request.layer != "place":
+                    self.gathered.network_blocks += len(batch)
+                    if networks:
+                        yield batch
+                continue
+            if self._request.layer == "network":
                 continue
             recorded = self.gathered.records
             strong = batch if recorded is None else recorded.apart(batch)[0]

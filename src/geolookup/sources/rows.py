@@ -1,6 +1,6 @@
 """From chunks of CSV rows to batches of blocks: what the kinds that are CSV share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import TypeAlias
 
@@ -14,7 +14,8 @@ from geolookup.sources.protocol import Gathered
 Key: TypeAlias = tuple[str, ...]
 
 _MOST_KEYS = 1 << 20
-_NOWHERE = -1
+#: In place of the number of a row that says nothing.
+NOWHERE = -1
 #: Below it are bad keys: `_FIRST_BAD` less the position of the reason.
 _FIRST_BAD = -2
 
@@ -53,7 +54,7 @@ class PlaceNumbers:
         found = np.array(known, np.int64)
         placed = found >= 0
         if not placed.all():
-            self._gathered.rows_without_location += int(np.count_nonzero(found == _NOWHERE))
+            self._gathered.rows_without_location += int(np.count_nonzero(found == NOWHERE))
             for at in np.flatnonzero(found <= _FIRST_BAD).tolist():
                 chunk.bad(at, self._reasons[_FIRST_BAD - int(found[at])])
             chunk = chunk.only(np.flatnonzero(placed).tolist())
@@ -66,14 +67,29 @@ class PlaceNumbers:
 
     def _find(self, key: Key) -> int:
         try:
-            place = self._make(key)
+            found = self._added(key)
         except BadFieldError as error:
             found = _FIRST_BAD - len(self._reasons)
             self._reasons.append(str(error))
-        else:
-            if place is None or not (self._empty_covers or place.covers()):
-                found = _NOWHERE
-            else:
-                found = self._gathered.places.add(place)
         self._known[key] = found
         return found
+
+    def _added(self, key: Key) -> int:
+        """The number of a key's place, or `NOWHERE`."""
+        place = self._make(key)
+        if place is None or not (self._empty_covers or place.covers()):
+            return NOWHERE
+        return self._gathered.places.add(place)
+
+
+class FactNumbers(PlaceNumbers):
+    """The number among `Gathered.networks` of each row's facts; of a row without any it says nothing."""
+
+    def __init__(self, gathered: Gathered, facts: Callable[[Key], Mapping[str, bytes]]) -> None:
+        """``facts`` may raise BadFieldError."""
+        super().__init__(gathered, lambda _: None)
+        self._facts = facts
+
+    def _added(self, key: Key) -> int:
+        facts = self._facts(key)
+        return self._gathered.networks.add(None, facts) if facts else NOWHERE

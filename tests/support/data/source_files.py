@@ -10,23 +10,36 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from mmdb_writer import MMDBWriter
 from netaddr import IPSet
 
+from geolookup.index import mmdb as mmdb_values
 from geolookup.model import addresses
-from geolookup.sources.blocks import MASKED, Batch
+from geolookup.sources.blocks import MASKED, Batch, NetworkBatch
 from geolookup.sources.detect import open_source
 from geolookup.sources.places import PlaceFields, Places
 from geolookup.sources.protocol import Gathered
+from geolookup.sources.recorded import Records
 
-#: (first, last, fields), or None for the fields of a mask.
-Block = tuple[str, str, PlaceFields | None]
+#: (first, last, fields), or None for the fields of a mask; of a network its facts by their keys.
+Block = tuple[str, str, PlaceFields | dict[str, Any] | None]
 
 
-def blocks_of(batch: Batch, places: Places) -> list[Block]:
+def facts_of(networks: Records, number: int) -> dict[str, Any]:
+    """The facts of a network."""
+    at = np.array([number], np.uint32)
+    parts = {key: networks.part(key, int(networks.column(key, at)[0])) for key in networks.names}
+    return {key: mmdb_values.plain(part) for key, part in parts.items() if part}
+
+
+def blocks_of(batch: Batch, places: Places, networks: Records | None = None) -> list[Block]:
     """A batch's blocks as text, IPv4 first."""
 
-    def place(number: int) -> PlaceFields | None:
+    def place(number: int) -> PlaceFields | dict[str, Any] | None:
+        if isinstance(batch, NetworkBatch):
+            assert networks is not None
+            return facts_of(networks, number)
         return None if number == MASKED else places[number]
 
     found = [
@@ -39,13 +52,18 @@ def blocks_of(batch: Batch, places: Places) -> list[Block]:
     return found
 
 
-def read_all(path: Path | str, *, lenient: bool = False, **options: Any) -> tuple[list[Block], Gathered]:
-    """All blocks of a source, and what else was gathered."""
+def read_all(
+    path: Path | str, *, lenient: bool = False, networks: bool = False, **options: Any
+) -> tuple[list[Block], Gathered]:
+    """All blocks of a source, with ``networks`` those of networks too, and what else was gathered."""
     with open_source(path, **options) as reading:
+        gathered = reading.gathered
         found = [
-            block for batch in reading.batches(lenient=lenient) for block in blocks_of(batch, reading.gathered.places)
+            block
+            for batch in reading.batches(lenient=lenient, networks=networks)
+            for block in blocks_of(batch, gathered.places, gathered.networks)
         ]
-        return found, reading.gathered
+        return found, gathered
 
 
 def in_order(found: list[Block]) -> list[Block]:
@@ -285,6 +303,80 @@ def _text_examples() -> list[Example]:
         ),
         _list_example(),
         _lines_example(),
+        *_network_examples(),
+    ]
+
+
+def _of_as(number: int, organization: str = "") -> dict[str, Any]:
+    named = {"autonomous_system_organization": organization} if organization else {}
+    return {"autonomous_system_number": number, **named}
+
+
+def _network_examples() -> list[Example]:
+    return [
+        Example(
+            kind="asn-table",
+            files={
+                "asn.csv": b'1.0.0.0,1.0.0.255,13335,"Cloudflare, Inc."\n1.1.0.0,1.1.0.9,0,Not routed\n'
+                b"2001:db8::,2001:db8::5,4200000000,Zw\xc3\xb6lf\n"
+            },
+            blocks=[
+                ("1.0.0.0", "1.0.0.255", _of_as(13335, "Cloudflare, Inc.")),
+                ("2001:db8::", "2001:db8::5", _of_as(4200000000, "Zwölf")),
+            ],
+            main="asn.csv",
+            bad_row=b"1.0.0.9,1.0.0.1,13335,Cloudflare\n",
+            long_row=lambda text: f"1.2.3.4,1.2.3.5,7,{text}\n",
+        ),
+        Example(
+            kind="asn-table",
+            files={
+                "ip2asn.tsv": b'1.0.0.0\t1.0.0.255\t13335\tUS\t"CLOUDFLARENET\n1.1.0.0\t1.1.0.9\t0\tNone\tNot routed\n'
+                b"2001:db8::\t2001:db8::5\t7\tDE\tSEVEN\n"
+            },
+            blocks=[
+                ("1.0.0.0", "1.0.0.255", {**_of_as(13335, '"CLOUDFLARENET'), "as_country_code": "US"}),
+                ("2001:db8::", "2001:db8::5", {**_of_as(7, "SEVEN"), "as_country_code": "DE"}),
+            ],
+            main="ip2asn.tsv",
+            bad_row=b"1.0.0.9\t1.0.0.1\t13335\tUS\tC\n",
+            long_row=lambda text: f"1.2.3.4\t1.2.3.5\t7\tUS\t{text}\n",
+        ),
+        Example(
+            kind="pyasn",
+            files={
+                "ipasn.dat": b"; IP-ASN32-DAT file\n; Original file : rib.20260105.1200.bz2\n; Converted on  : now\n"
+                b"1.0.0.0/24\t13335\n1.0.0.0/25\t38803\n2001:db8::/32\t7\n"
+            },
+            blocks=[
+                ("1.0.0.0", "1.0.0.127", _of_as(38803)),
+                ("1.0.0.0", "1.0.0.255", _of_as(13335)),
+                ("2001:db8::", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", _of_as(7)),
+            ],
+            main="ipasn.dat",
+            bad_row=b"1.0.0.9/24\t13335\n",
+        ),
+        Example(
+            kind="ranges-csv",
+            files={
+                "own.csv": b"first,last,country,asn,as_organization,organization,is_vpn\n"
+                b"10.0.0.0,10.0.0.255,DE,AS64512,Own AS,Branch,yes\n10.0.1.0,10.0.1.255,FR,,,,\n"
+                b"10.0.2.0,10.0.2.255,,,,,false\n"
+            },
+            blocks=[
+                ("10.0.0.0", "10.0.0.255", PlaceFields("DE")),
+                (
+                    "10.0.0.0",
+                    "10.0.0.255",
+                    {**_of_as(64512, "Own AS"), "organization": "Branch", "is_anonymous_vpn": True},
+                ),
+                ("10.0.1.0", "10.0.1.255", PlaceFields("FR")),
+                ("10.0.2.0", "10.0.2.255", {"is_anonymous_vpn": False}),
+            ],
+            main="own.csv",
+            bad_row=b"10.0.3.0,10.0.3.9,DE,AS1x,,,\n",
+            long_row=lambda text: f"10.0.3.0,10.0.3.9,DE,1,{text},,\n",
+        ),
     ]
 
 
@@ -335,4 +427,5 @@ def examples(folder: Path) -> list[Example]:
 EXAMPLE_KINDS = (
     *("mmdb", "geolite2-csv", "legacy-csv", "ip2location-csv", "dbip-csv"),
     *("geofeed", "rir", "ranges-csv", "list", "list"),
+    *("asn-table", "asn-table", "pyasn", "ranges-csv"),
 )

@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import chain
 from typing import IO
 
 import numpy as np
@@ -14,7 +15,7 @@ from geolookup.files.streams import reading_errors
 from geolookup.index import mmdb
 from geolookup.index.flatten import U32, Flags
 from geolookup.model.errors import DataFileError
-from geolookup.sources.blocks import NO_V4, NO_V6, Batch, BlocksV4, BlocksV6
+from geolookup.sources.blocks import NO_V4, NO_V6, Batch, BlocksV4, BlocksV6, NetworkBatch
 from geolookup.sources.mmdb_records import Recogniser
 from geolookup.sources.mmdb_tree import (
     MARKER,
@@ -82,51 +83,60 @@ def _read_file(name: str, file: IO[bytes], request: Request, gathered: Gathered,
     records = tree.records()
     steps = len(records) + tree.pointers
     gathered.expected = gathered.decoded + gathered.rows + steps + steps * later // len(buffer)
-    places = _places(name, buffer, about, records, Recogniser(name, request.fields), gathered)
-    run = _Run(0)
+    said = _said(name, buffer, about, records, Recogniser(name, request.fields, request.layer), gathered)
+    runs: tuple[_Run, ...] = ()
     for family, networks in tree.networks():
-        if family != run.family:
-            yield from run.rest()
-            run = _Run(family)
+        if not runs or family != runs[0].family:
+            for run in runs:
+                yield from run.rest()
+            runs = _Run(family, Batch), _Run(family, NetworkBatch)
         gathered.rows += len(networks.record)
-        place = places[np.searchsorted(records, networks.record)]
-        covered = place != _NOWHERE
-        if not covered.all():
-            gathered.rows_without_location += int(np.count_nonzero(~covered))
-            networks = Networks._make(column[covered] for column in networks)
-            place = place[covered]
+        at = np.searchsorted(records, networks.record)
         assert gathered.records is not None
-        gathered.rows_without_location += int(np.count_nonzero(gathered.records.are_weak(place)))
-        if len(place):
-            yield run.join(networks, place)
-    yield from run.rest()
+        empty = said[1][at] == _NOWHERE
+        place = said[0][at]
+        empty[place != _NOWHERE] &= gathered.records.are_weak(place[place != _NOWHERE])
+        gathered.rows_without_location += int(np.count_nonzero(empty))
+        for run, numbers in zip(runs, said, strict=True):
+            number = numbers[at]
+            covered = number != _NOWHERE
+            if covered.any():
+                yield run.join(Networks._make(column[covered] for column in networks), number[covered])
+    for run in runs:
+        yield from run.rest()
 
 
-def _places(
+def _said(
     name: str, buffer: mmap.mmap, about: Metadata, records: U32, recogniser: Recogniser, gathered: Gathered
-) -> U32:
-    """The number among `Gathered.records` of each record, or `_NOWHERE`: each is read once."""
+) -> tuple[U32, U32]:
+    """The numbers among `Gathered.records` and `Gathered.networks` of each record, or `_NOWHERE`: each is read once."""
     assert gathered.records is not None  # the kind asks for them
     # A copy: slices of bytes are cheaper than those of a map, and no pointer can lead out of the data.
     section = mmdb.Section(buffer[about.data_begin : about.data_end])
-    places = np.empty(len(records), np.uint32)
-    for at, position in enumerate(records.tolist()):
+    places = np.full(len(records), _NOWHERE, np.uint32)
+    networks = np.full(len(records), _NOWHERE, np.uint32)
+    later: list[int] = []
+    positions = records.tolist()
+    for step, at in enumerate(chain(range(len(positions)), later)):
         try:
-            record = section.members(position)
+            record = section.members(positions[at])
         except mmdb.BadValueError as error:
-            raise _unreadable(name, section, position, recogniser) from error
-        found = recogniser.record(record)
-        if found is None:
-            places[at] = _NOWHERE
-        else:
-            place, parts = found
-            places[at] = gathered.records.add(None if place is None else gathered.places.add(place), parts)
-        gathered.decoded += 1
-        if not at % _TOLD_RECORDS:
+            raise _unreadable(name, section, positions[at], recogniser) from error
+        found = recogniser.record(record, last=step >= len(positions))
+        if found == "later":
+            later.append(at)
+        elif found is not None:
+            place, parts, facts = found
+            if place is not None or parts:
+                places[at] = gathered.records.add(None if place is None else gathered.places.add(place), parts)
+            if facts:
+                networks[at] = gathered.networks.add(None, facts)
+        gathered.decoded += found != "later"
+        if not step % _TOLD_RECORDS:
             gathered.tell(gathered.decoded + gathered.rows, gathered.expected)
     recogniser.finish()
     gathered.keys += recogniser.kept()
-    return places
+    return places, networks
 
 
 def _unreadable(name: str, section: mmdb.Section, position: int, recogniser: Recogniser) -> DataFileError:
@@ -140,14 +150,16 @@ def _unreadable(name: str, section: mmdb.Section, position: int, recogniser: Rec
 class _Run:
     """Joins neighbouring networks of one place, from part to part; the last block stays open, it may go on."""
 
-    def __init__(self, family: int) -> None:
+    def __init__(self, family: int, form: type[Batch]) -> None:
+        """``form`` is the type of the batches."""
         self.family = family
+        self._form = form
         self._open: BlocksV6 | None = None
 
     def rest(self) -> Iterator[Batch]:
         """The last block, if there is one."""
         if self._open is not None:
-            yield _batch(self.family, self._open)
+            yield self._batch(self._open)
 
     def join(self, networks: Networks, place: U32) -> Batch:
         found = BlocksV6(networks.hi, networks.lo, *last_addresses(networks), place)
@@ -168,13 +180,13 @@ class _Run:
             found.place[begins],
         )
         self._open = BlocksV6._make(column[-1:] for column in joined)
-        return _batch(self.family, BlocksV6._make(column[:-1] for column in joined))
+        return self._batch(BlocksV6._make(column[:-1] for column in joined))
 
-
-def _batch(family: int, found: BlocksV6) -> Batch:
-    if family == 6:
-        return Batch(NO_V4, found)
-    return Batch(BlocksV4(found.first_lo.astype(np.uint32), found.last_lo.astype(np.uint32), found.place), NO_V6)
+    def _batch(self, found: BlocksV6) -> Batch:
+        if self.family == 6:
+            return self._form(NO_V4, found)
+        four = BlocksV4(found.first_lo.astype(np.uint32), found.last_lo.astype(np.uint32), found.place)
+        return self._form(four, NO_V6)
 
 
 KIND = Kind(

@@ -6,7 +6,8 @@ And ``registry``, the bundled file of that form: the registries' delegations, a 
 import contextlib
 import csv
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,14 +16,16 @@ from geolookup.base.text import harmless
 from geolookup.files.opened import Member, Opened
 from geolookup.files.tables import Table
 from geolookup.model.errors import DataFileError, SettingsError
+from geolookup.model.facts import NETWORK_FACTS
 from geolookup.model.types import FIELD_NAMES
 from geolookup.settings.source import RANGE_NAMES
 from geolookup.sources import blocks
 from geolookup.sources.bundled import bundled_date
 from geolookup.sources.distinct import Distinct
+from geolookup.sources.facts import key_of, of_texts
 from geolookup.sources.places import PlaceFields, place_of
 from geolookup.sources.protocol import Gathered, Kind, Request
-from geolookup.sources.rows import Key, PlaceNumbers, keys_of
+from geolookup.sources.rows import NOWHERE, Key, PlaceNumbers, keys_of
 
 #: Pairs of columns that hold the ends of a range, and columns that hold a network.
 _ENDS = (("first", "last"), ("startip", "endip"), ("start_ip", "end_ip"))
@@ -33,6 +36,8 @@ _SEPARATORS = (",", ";", "\t")
 _SEPARATOR_LINE = re.compile(r"\s*\"?sep=.\"?\s*", re.IGNORECASE)
 
 _SHOWN_COLUMNS = 8
+#: In place of the number of a place, or of facts, of which a row has none.
+_NOTHING = 0xFFFF_FFFF
 
 
 class _Layout(NamedTuple):
@@ -106,7 +111,12 @@ def _read_file(member: Member, request: Request, gathered: Gathered, *, empty_co
         )
     columns = _field_columns(member.name, header, request)
     masks = [column for column in header if "mask" in column] if len(ends) == 1 else []
+    facts = _fact_columns(member.name, header, request, (*ends, *masks, *columns.values()))
     unread = [column for column in header if column and column not in (*ends, *masks, *columns.values(), *FIELD_NAMES)]
+    unread = [column for column in unread if column not in facts]
+    if facts and not columns:  # a table of networks: whatever else it has is of them
+        facts |= {column: column for column in unread}
+        unread = []
     if unread and not columns:
         # Places without a field would hide what other sources say of these addresses.
         raise DataFileError(
@@ -119,9 +129,10 @@ def _read_file(member: Member, request: Request, gathered: Gathered, *, empty_co
     def make(key: Key) -> PlaceFields:
         return place_of({name: value.strip() for name, value in zip(columns, key, strict=True)})
 
-    numbers = PlaceNumbers(gathered, make, empty_covers=empty_covers)
-    positions = [header.index(column) for column in columns.values()]
-    with contextlib.closing(Distinct()) as distinct:
+    positions = [header.index(column) for column in (*columns.values(), *facts)]
+    both = BothNumbers(gathered, make if columns else None, len(columns), tuple(facts.values()))
+    numbers = both if facts else PlaceNumbers(gathered, make, empty_covers=empty_covers)
+    with contextlib.closing(Distinct("with other facts" if facts else "with another place")) as distinct:
         for chunk in table.chunks(len(header), exact=True):
             chunk, places = numbers.of(chunk, keys_of(chunk, positions))
             rows = np.arange(len(places), dtype=np.uint32)
@@ -134,7 +145,46 @@ def _read_file(member: Member, request: Request, gathered: Gathered, *, empty_co
                 firsts, lasts = (_stripped(chunk.column(at)) for at in range_at)
                 batch = blocks.from_text(firsts, lasts, rows, chunk.bad)
             distinct.add(batch, places, chunk)
-        yield from distinct.batches(gathered)
+        for batch in distinct.batches(gathered):
+            yield from both.batches(batch) if facts else (batch,)
+
+
+class BothNumbers(PlaceNumbers):
+    """Numbers for rows that say something of a place and of a network, or of a network only."""
+
+    def __init__(
+        self,
+        gathered: Gathered,
+        make: Callable[[Key], PlaceFields] | None,
+        width: int,
+        names: Sequence[str],
+    ) -> None:
+        """``make`` is for the first ``width`` values of a key; ``names`` are those of the facts behind them."""
+        super().__init__(gathered, lambda _: None)
+        self._place, self._width, self._names = make, width, names
+        self._both = array("I"), array("I")
+
+    def _added(self, key: Key) -> int:
+        facts = of_texts(zip(self._names, key[self._width :], strict=True))
+        place = None if self._place is None else self._place(key[: self._width])
+        # A row that leaves its place empty says that there is none, unless it says something else.
+        says_place = place is not None and (place.covers() or not facts)
+        if not facts and not says_place:
+            return NOWHERE
+        gathered, (places, networks) = self._gathered, self._both
+        places.append(gathered.places.add(place) if place is not None and says_place else _NOTHING)
+        networks.append(gathered.networks.add(None, facts) if facts else _NOTHING)
+        return len(places) - 1
+
+    def batches(self, batch: blocks.Batch) -> Iterator[blocks.Batch]:
+        """The blocks of places and those of networks, of blocks with the numbers of both."""
+        for form, numbers in zip((blocks.Batch, blocks.NetworkBatch), self._both, strict=True):
+            known = np.frombuffer(numbers, np.uint32)
+            four, six = (family._replace(place=known[family.place]) for family in batch)
+            yield form(
+                blocks.BlocksV4._make(column[four.place != _NOTHING] for column in four),
+                blocks.BlocksV6._make(column[six.place != _NOTHING] for column in six),
+            )
 
 
 def _with_mask(network: str, mask: str) -> str:
@@ -150,17 +200,32 @@ def _stripped(texts: list[str]) -> list[str]:
     return list(map(str.strip, texts))
 
 
+def _fact_columns(name: str, header: list[str], request: Request, taken: Collection[str]) -> dict[str, str]:
+    """The columns that hold facts of networks, each with the fact's name: those that ``fields`` names, and known ones.
+
+    A name that a column has as a field of a place is that.
+    """
+    asked = {
+        column.strip().lower(): fact
+        for fact, column in request.fields.items()
+        if fact not in (*FIELD_NAMES, *RANGE_NAMES)
+    }
+    missing = [column for column in asked if column not in header]
+    if missing:
+        raise DataFileError(f"{name}, line 1: these columns are missing: {', '.join(missing)}")
+    known = {column: column for column in header if key_of(column) is not None and column not in taken}
+    return {**known, **asked}
+
+
 def _field_columns(name: str, header: list[str], request: Request) -> dict[str, str]:
     for field in request.fields:
-        if field not in (*FIELD_NAMES, *RANGE_NAMES):
-            known = ", ".join((*FIELD_NAMES, *RANGE_NAMES))
+        if field not in (*FIELD_NAMES, *RANGE_NAMES) and key_of(field) is None:
+            known = ", ".join((*FIELD_NAMES, *RANGE_NAMES, *NETWORK_FACTS))
             raise SettingsError(f"fields: unknown field {field!r}: the fields are {known}")
     columns = {field: field for field in FIELD_NAMES if field in header}
     if "country_code" in header:  # IPinfo's CSV has the country's name in `country`
         columns["country"] = "country_code"
-    columns.update(
-        {field: column.strip().lower() for field, column in request.fields.items() if field not in RANGE_NAMES}
-    )
+    columns.update({field: column.strip().lower() for field, column in request.fields.items() if field in FIELD_NAMES})
     missing = [column for column in columns.values() if column not in header]
     if missing:
         raise DataFileError(f"{name}, line 1: these columns are missing: {', '.join(missing)}")
@@ -169,7 +234,7 @@ def _field_columns(name: str, header: list[str], request: Request) -> dict[str, 
 
 KIND = Kind(
     name="ranges-csv",
-    summary="a CSV file whose header names a range (first,last or network …) and any of our fields",
+    summary="a CSV file whose header names a range (first,last or network …) and our fields, or facts of networks",
     fits=fits,
     read=read,
     maps_fields=True,

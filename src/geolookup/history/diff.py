@@ -9,16 +9,20 @@ from typing import Any, Literal
 from geolookup.base.reasons import reason
 from geolookup.history.held import find_held, is_held, opened_held
 from geolookup.history.impact import Comparison, Impact, impact
+from geolookup.index.compare_facts import FactChanges, differing
+from geolookup.index.reader import IndexReader
 from geolookup.model.errors import StateDamagedError
 from geolookup.settings.table import Settings
 from geolookup.state.base.candidate import read_report
 from geolookup.state.base.current import Current, Published
 from geolookup.state.base.parts import REGISTRY, Part, parts_of, snapshot_path
 from geolookup.state.generations.cache_compare import RowDifferences, row_differences
+from geolookup.state.packs.reading import readable
 from geolookup.state.publishing.catalogue import Generations, Reference
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.guard import few_rows_differ, is_small
 from geolookup.sync.pull.losses import judge
+from geolookup.sync.pull.network_losses import judge_networks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,13 +31,15 @@ class SourceDifference:
 
     ``change`` is ``joined`` if the source is in the later stack only, ``left`` if it is in the earlier one only, else
     ``changed``. ``rows`` has the differences, None if the source is on one side only: then ``geolocations`` and
-    ``blocks`` count its rows in the default layer there.
+    ``blocks`` count its rows in the default layer there. ``networks`` is what differs in what it says of networks,
+    None if it says nothing of them.
     """
 
     name: str
     kind: str
     change: Literal["changed", "joined", "left"]
     rows: RowDifferences | None = None
+    networks: FactChanges | None = None
     geolocations: int = 0
     blocks: int = 0
 
@@ -75,12 +81,27 @@ class Sides:
                 continue
             if earlier.snapshot and earlier == part:
                 continue
-            paths = self._cache(earlier), self._cache(part)
-            rows = row_differences(*paths, top=top, blocks=blocks)
-            if not rows.is_empty:
-                found.append(SourceDifference(name=name, kind=part.kind, change="changed", rows=rows))
+            rows = networks = None
+            if earlier.has_places and part.has_places:
+                rows = row_differences(self._cache(earlier), self._cache(part), top=top, blocks=blocks)
+            if earlier.has_networks or part.has_networks:
+                networks = self._networks(earlier, part)
+            if (rows is not None and not rows.is_empty) or (networks is not None and not networks.is_empty):
+                found.append(
+                    SourceDifference(name=name, kind=part.kind, change="changed", rows=rows, networks=networks)
+                )
         left = (part for name, part in before.items() if name not in after)
         return found + [self._alone(self.old.current, part, "left") for part in left]
+
+    def _networks(self, earlier: Part | None, part: Part | None) -> FactChanges:
+        with contextlib.ExitStack() as opened:
+            readers = [
+                opened.enter_context(IndexReader.open(readable(os.path.join(self._path(each), "network"))))
+                if each is not None and each.has_networks
+                else None
+                for each in (earlier, part)
+            ]
+            return differing(*readers)
 
     def _path(self, part: Part) -> str:
         return self.places.get(part) or snapshot_path(self.directory.home, part.snapshot)
@@ -96,7 +117,12 @@ class Sides:
             counts = [int(record["rows"][what]) - int(record["rows"][f"custom_{what}"]) for what in _COUNTED]
         except (KeyError, TypeError, ValueError) as error:
             raise StateDamagedError(f"source {part.name}: its counts cannot be read: {reason(error)}") from error
-        return SourceDifference(name=part.name, kind=part.kind, change=change, geolocations=counts[0], blocks=counts[1])
+        networks = None
+        if part.has_networks:
+            networks = self._networks(None, part) if change == "joined" else self._networks(part, None)
+        return SourceDifference(
+            name=part.name, kind=part.kind, change=change, geolocations=counts[0], blocks=counts[1], networks=networks
+        )
 
     def impact(self) -> Impact:
         """Counts of the addresses that had another answer, the local edits of each time included."""
@@ -111,11 +137,19 @@ class Sides:
         registry = {part.name for stack in stacks for part in stack.values() if part.kind == REGISTRY}
         lenient = [name for name in moving if self._is_a_days_work(stacks[0][name], stacks[1][name])]
         verdict = judge(settings, before, after, left_out=registry, moving=moving, lenient=lenient)
-        return tuple(loss.reason for loss in verdict.losses)
+        with contextlib.ExitStack() as opened:
+            networks = [
+                [] if side.network is None else [opened.enter_context(IndexReader.open(readable(side.network)))]
+                for side in sides
+            ]
+            losses = (*verdict.losses, *judge_networks(settings, *networks))
+        return tuple(loss.reason for loss in losses)
 
     def _is_a_days_work(self, old: Part, new: Part) -> bool:
         rows = read_report(self._path(old))["published"]["rows"]
         if not is_small(rows):
+            return False
+        if not (old.has_places and new.has_places):
             return False
         return few_rows_differ(row_differences(self._cache(old), self._cache(new), top=0, blocks=False).counts)
 
@@ -133,6 +167,8 @@ def totals(sources: list[SourceDifference]) -> dict[str, dict[str, int]]:
     """
     counts = {what: {"added": 0, "removed": 0, "changed": 0} for what in _COUNTED}
     for source in sources:
+        if source.rows is None and source.change == "changed":
+            continue  # in its networks only
         if source.rows is None:
             how = "added" if source.change == "joined" else "removed"
             counts["geolocations"][how] += source.geolocations

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from geolookup.history.impact import compiled
+from geolookup.index.merging import write_merged
 from geolookup.index.reader import IndexReader
 from geolookup.index.stack import write_stack
 from geolookup.model.errors import IndexFileError, StateDamagedError, UnknownGenerationError
 from geolookup.state.base import files
 from geolookup.state.base.current import Current, Published
 from geolookup.state.base.marks import Begun
-from geolookup.state.base.parts import SERVICE, Part, parts_of, snapshot_path
+from geolookup.state.base.parts import SERVICE, Part, part_of, parts_of, snapshot_path
 from geolookup.state.generations.assemble import StackedSource, about_of
 from geolookup.state.generations.cache import Cache
 from geolookup.state.publishing.catalogue import HELD
@@ -112,14 +113,16 @@ def opened_held(directory: StateDirectory, held: HeldItem) -> Iterator[tuple[Pub
     about = about_of(current, layers)
     record = {**about, "stack": [layer.part.as_dict() for layer in layers], "digest": held.digest}
     begun = Begun.of(record)
-    custom, _ = directory.local.laid_over(Cache(_custom(directory, current, layers)).custom(), begun)
+    cache = _custom(directory, current, layers)
+    custom, _ = directory.local.laid_over([] if cache is None else Cache(cache).custom(), begun)
     with contextlib.ExitStack() as stack:
         try:
-            base = stack.enter_context(_base(layers))
+            base = stack.enter_context(_base([layer for layer in layers if layer.part.has_places]))
+            network = stack.enter_context(_network([layer for layer in layers if layer.part.has_networks]))
         except IndexFileError as error:
             raise StateDamagedError(f"{held.reference} cannot be opened: {error}") from error
         overlay = stack.enter_context(compiled(custom.values(), current.generation))
-        published = Published(current.replace(published=record), base, overlay)
+        published = Published(current.replace(published=record), base, overlay, network)
         yield published, {layer.part: layer.path for layer in layers}
 
 
@@ -130,21 +133,20 @@ def _layers(directory: StateDirectory, current: Current, held: HeldItem) -> list
         for part in parts_of(current.published)
     }
     if held.name is not None:
-        kind = str(held.record.get("kind", SERVICE))
         # The number that it would get: a stack names its parts by their numbers.
-        part = Part(held.name, kind, 1 + current.newest_snapshot, held.digest)
+        number = 1 + current.newest_snapshot
+        part = part_of({**held.record, "digest": held.digest}, name=held.name, snapshot=number)
         layers[held.name] = StackedSource(part=part, path=held.path)
         return [layers[name] for name in served_names(current) or [held.name]]
     for entry in current.sources:
         if entry["name"] in held.names and entry.get("digest"):
-            part = Part(str(entry["name"]), str(entry["kind"]), int(entry["snapshot"]), str(entry["digest"]))
+            part = part_of(entry)
             layers[part.name] = StackedSource(part=part, path=snapshot_path(directory.home, part.snapshot))
     number = current.newest_snapshot
     for name, candidate in directory.holding.candidates().items() if held.given else ():
         if name in held.names:
             number += 1
-            record = candidate.document()["published"]
-            part = Part(name, str(record["kind"]), number, str(record["digest"]))
+            part = part_of(candidate.document()["published"], name=name, snapshot=number)
             layers[name] = StackedSource(part=part, path=candidate.path)
     missing = [name for name in held.names if name not in layers]
     if missing:
@@ -152,11 +154,29 @@ def _layers(directory: StateDirectory, current: Current, held: HeldItem) -> list
     return [layers[name] for name in held.names]
 
 
-def _custom(directory: StateDirectory, current: Current, layers: list[StackedSource]) -> str:
-    """The cache.db whose custom geolocations would be served: see `assemble`."""
+def _custom(directory: StateDirectory, current: Current, layers: list[StackedSource]) -> str | None:
+    """The cache.db whose custom geolocations would be served: see `assemble`. None if no source has any."""
     service = next((layer for layer in layers if layer.part.kind == SERVICE), None)
     left = directory.custom_of(current) if service is None else None
-    return left or os.path.join((service or layers[0]).path, "cache.db")
+    first = service or next((layer for layer in layers if layer.part.has_places), None)
+    return left or (None if first is None else os.path.join(first.path, "cache.db"))
+
+
+@contextlib.contextmanager
+def _network(layers: list[StackedSource]) -> Iterator[str | None]:
+    """Where the networks of a stack stand: in the one index, or in a temporary file of all; None if there are none."""
+    if len(layers) <= 1:
+        yield os.path.join(layers[0].path, "network") if layers else None
+        return
+    with contextlib.ExitStack() as stack:
+        readers = [stack.enter_context(IndexReader.open(os.path.join(layer.path, "network"))) for layer in layers]
+        with files.file_errors(tempfile.gettempdir()):
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="geolookup-"))
+        path = os.path.join(folder, "network")
+        with files.file_errors(path):
+            named = [(layer.part.name, reader) for layer, reader in zip(layers, readers, strict=True)]
+            write_merged(path, named, folder=folder)
+        yield path
 
 
 @contextlib.contextmanager

@@ -91,8 +91,9 @@ def changed_kinds(old: NamedLayers, new: NamedLayers, *, left_out: Collection[st
     for family in _FAMILIES:
         sums = _Sums(2 * len(named) ** 2)
         for stretch in walk([reader for _, reader in layers], family):
-            before = _Answers(stretch.slots[: len(old)], kind[: len(old)], country[: len(old)])
-            after = _Answers(stretch.slots[len(old) :], kind[len(old) :], country[len(old) :])
+            size = len(stretch.lo)
+            before = _Answers(stretch.slots[: len(old)], kind[: len(old)], country[: len(old)], size)
+            after = _Answers(stretch.slots[len(old) :], kind[len(old) :], country[len(old) :], size)
             before.note(answering[: len(old)])
             after.note(answering[len(old) :])
             # Two gaps have the same country, and so has everything that is compared with itself.
@@ -130,8 +131,9 @@ def changed_answers(old: LayerPair, new: LayerPair) -> dict[Literal[4, 6], dict[
     for family in _FAMILIES:
         counts: dict[CountryChange, int] = {}
         for stretch in walk(layers, family):
-            before = _Answers(stretch.slots[:2], answer[:2], country[:2])
-            after = _Answers(stretch.slots[2:], answer[2:], country[2:])
+            size = len(stretch.lo)
+            before = _Answers(stretch.slots[:2], answer[:2], country[:2], size)
+            after = _Answers(stretch.slots[2:], answer[2:], country[2:], size)
             differs = np.flatnonzero(before.kind != after.kind)
             pairs, which = np.unique(before.country[differs] * len(names) + after.country[differs], return_inverse=True)
             sums = _Sums(len(pairs))
@@ -152,11 +154,12 @@ class _Answers:
 
     __slots__ = ("_chosen", "country", "kind")
 
-    def __init__(self, slots: Sequence[I64], numbers: Sequence[I64], countries: Sequence[I64]) -> None:
-        self.kind = numbers[0][slots[0]]
-        self.country = countries[0][slots[0]]
-        self._chosen = [slots[0]]
-        for at in range(1, len(slots)):
+    def __init__(self, slots: Sequence[I64], numbers: Sequence[I64], countries: Sequence[I64], size: int) -> None:
+        """``size`` is the number of starts: there may be no file."""
+        self.kind = np.full(size, _LOOK_ON, np.int64)
+        self.country = np.zeros(size, np.int64)
+        self._chosen = []
+        for at in range(len(slots)):
             open_ = np.flatnonzero(self.kind == _LOOK_ON)
             chosen = np.full(len(self.kind), -1, np.int64)
             chosen[open_] = slots[at][open_]

@@ -126,13 +126,16 @@ class _Merged:
     def __init__(self, names: Sequence[str], readers: "Sequence[IndexReader]", folder: str | None) -> None:
         self._names = names
         self._folder = folder
-        arrays = [reader.arrays() for reader in readers]
         self._keys = list(dict.fromkeys(key for reader in readers for key in reader.record_keys))
         self._texts = {key: Texts(folder) for key in self._keys}
         #: By source and key the number of each record's part, in one table for all sources.
         self._parts = [
-            {key: renumbered_parts(key, own, self._texts[key]) for key in self._keys if PART + key in own}
-            for own in arrays
+            {
+                key: renumbered_parts(reader, key, self._texts[key])
+                for key in self._keys
+                if PART + key in reader.arrays()
+            }
+            for reader in readers
         ]
         self._tuples = [_Pairs() for _ in readers[1:]]
         #: The number of each tuple's record, or `_NOTHING` as long as it is not known.

@@ -7,6 +7,7 @@ import numpy as np
 
 from geolookup.index.flatten import I64, U32, Array, in_order
 from geolookup.index.layout import EMPTY, PART
+from geolookup.index.mapped import damaged
 from geolookup.index.scratch import Column, Texts, too_long
 from geolookup.model.errors import IndexFileError
 
@@ -132,7 +133,7 @@ def stacked(
     keys = {}
     for name in dict.fromkeys(name for reader in readers for name in reader.record_keys):
         table = Texts(folder)
-        columns = [renumbered_parts(name, each, table)[keep] for each, keep in zip(arrays, kept, strict=True)]
+        columns = [renumbered_parts(reader, name, table)[keep] for reader, keep in zip(readers, kept, strict=True)]
         keys[PART + name] = table, np.concatenate(columns)
     sections |= part_sections(keys, folder, order)
     changed = np.empty(len(order), np.int64)
@@ -147,13 +148,19 @@ def stacked(
     return sections, numbers, weak
 
 
-def renumbered_parts(name: str, arrays: Mapping[str, Array], table: Texts) -> Array:
-    """The numbers of one file's parts of a key in a table, which grows."""
+def renumbered_parts(reader: "IndexReader", name: str, table: Texts) -> Array:
+    """The numbers of one file's parts of a key in a table, which grows.
+
+    :raises IndexDamagedError: if the file is damaged there
+    """
+    arrays = reader.arrays()
     if PART + name not in arrays:
         records = arrays["record.slot"] if "record.slot" in arrays else arrays["loc.locid"]
         return np.zeros(len(records), np.uint32)
     used, which = np.unique(arrays[PART + name], return_inverse=True)
     offsets, octets = arrays["parts.offsets"], arrays["parts.bytes"]
+    if int(used.max(initial=0)) >= len(offsets) - 1:
+        raise damaged(reader.path, f"{PART}{name} names a part that is not there")
     new = [
         table.number(octets[begin:end].tobytes()) if end > begin else 0
         for begin, end in zip(offsets[used].tolist(), offsets[used.astype(np.int64) + 1].tolist(), strict=True)

@@ -116,6 +116,10 @@ class _File:
 
 
 def _between(files: list[_File], family: Literal[4, 6], begin: int, end: int) -> Stretch:
+    if not files:  # nothing covers anything
+        return Stretch(
+            hi=np.array([begin >> 64], np.uint64), lo=np.array([begin & _LOW64], np.uint64), end=end, slots=()
+        )
     parts = [file.between(begin, end) for file in files]
     all_hi, all_lo, all_slots = (np.concatenate(column) for column in zip(*parts, strict=True))
     # Both sorts are stable, and find each file's own order there already.

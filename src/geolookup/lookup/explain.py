@@ -76,7 +76,7 @@ def explain(
         family, value = answering
         of_blocks = snapshot.match(address, family, value)
     covering: list[Covering] = []
-    for position, part in enumerate(parts_of(current.published)):
+    for position, part in enumerate(part for part in parts_of(current.published) if part.has_places):
         cache = Cache(f"{snapshot_path(home, part.snapshot)}/cache.db")
         numbered = part.kind in _NUMBERED
         for block, place, row in cache.covering_rows(family, value):

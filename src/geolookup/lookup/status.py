@@ -13,7 +13,7 @@ from geolookup.state.base.candidate import read_report
 from geolookup.state.base.clock import age_s
 from geolookup.state.base.current import Current
 from geolookup.state.base.failures import failures
-from geolookup.state.base.parts import SERVICE, Part, has_service, parts_of, snapshot_path
+from geolookup.state.base.parts import SERVICE, has_service, part_of, parts_of, snapshot_path
 from geolookup.state.base.sqlite import GLANCE_WAIT_S
 from geolookup.state.generations.licences import overdue
 from geolookup.state.publishing.directory import StateDirectory
@@ -84,7 +84,7 @@ def _sources(directory: StateDirectory, current: Current, freshness: Freshness) 
     late = overdue(directory.home, current)
     for name in (*parts, *(name for name in known if name not in parts)):
         entry = known.get(name, {})
-        newest = Part(name, str(entry.get("kind", "")), int(entry.get("snapshot", 0)), str(entry.get("digest", "")))
+        newest = part_of({"kind": "", "snapshot": 0, "digest": "", **entry}, name=name)
         part = parts.get(name, newest)
         rows: dict[str, Any] = {}
         with contextlib.suppress(StateDamagedError, StateUnreadableError):

@@ -22,7 +22,8 @@ _ENDINGS = (".gz", ".zip", ".tar", ".tgz", ".csv", ".mmdb", ".json", ".ndjson", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """One source. ``kind`` is empty if the content says it; ``location`` is empty for a service and the registry.
+    """One source. ``kind`` and ``layer`` are empty if the content says them; ``location`` is empty for a service and
+    the registry.
 
     ``max_age_s`` and ``max_data_age_s`` are None without a limit. ``month_before`` says that after a 404 the month
     before is tried. ``given`` is true for a file that is not in the settings. Of the licence, "" and None are what
@@ -33,6 +34,7 @@ class Definition:
     kind: str = ""
     location: str = ""
     fields: Mapping[str, str] = field(default_factory=dict)
+    layer: str = ""
     max_age_s: float | None = None
     max_data_age_s: float | None = None
     auth: str = ""
@@ -100,6 +102,7 @@ def define(source: SourceSettings) -> Definition:
             kind=source.kind,
             location=source.location,
             fields=dict(source.fields),
+            layer=source.layer,
             max_age_s=source.max_age_s,
             max_data_age_s=source.max_data_age_s,
             auth=source.auth or "bearer",
@@ -122,6 +125,7 @@ def define(source: SourceSettings) -> Definition:
         kind=source.kind or found.kind,
         location=source.location or found.location,
         fields=dict(source.fields),
+        layer=source.layer,
         max_age_s=own.max_age_s,
         max_data_age_s=own.max_data_age_s,
         auth=source.auth or auth,
@@ -136,7 +140,7 @@ def define(source: SourceSettings) -> Definition:
 
 
 def given(
-    locations: Sequence[str], *, kind: str = "", fields: Mapping[str, str] | None = None
+    locations: Sequence[str], *, kind: str = "", fields: Mapping[str, str] | None = None, layer: str = ""
 ) -> tuple[Definition, ...]:
     """The sources of a state without any settings: the files that a person gave, by their absolute paths.
 
@@ -154,7 +158,7 @@ def given(
         names, name = {each.name for each in found}, name_of(location)
         if name in names:
             name = next(each for number in range(2, 2 + len(names)) if (each := f"{name[:28]}-{number}") not in names)
-        found.append(Definition(name=name, kind=kind, location=location, fields=fields or {}, given=True))
+        found.append(Definition(name=name, kind=kind, location=location, fields=fields or {}, layer=layer, given=True))
     return tuple(found)
 
 
@@ -212,6 +216,7 @@ def stack(sources: Sequence[SourceSettings], remembered: Sequence[Mapping[str, A
             kind=str(entry.get("asked_kind", "")),
             location=str(entry["location"]),
             fields=dict(entry.get("fields", {})),
+            layer=str(entry.get("asked_layer", "")),
             given=True,
         )
         for entry in remembered

@@ -20,10 +20,14 @@ _LEFT_OVER = ("queued", "unknown", "held", "rejected")
 
 def contents(rows: Mapping[str, int]) -> str:
     """The contents of a generation, given its counts of rows."""
-    return (
+    places = (
         f"{count(rows['geolocations'], 'geolocation')} ({rows['custom_geolocations']} custom), "
         f"{count(rows['blocks'], 'block')}"
     )
+    if not (networks := rows.get("network_blocks")):
+        return places
+    of_networks = f"{count(networks, 'block')} of networks"
+    return f"{places}, {of_networks}" if rows["geolocations"] or rows["blocks"] else of_networks
 
 
 def row_changes(difference: Mapping[str, Any] | None) -> list[str]:
@@ -31,9 +35,11 @@ def row_changes(difference: Mapping[str, Any] | None) -> list[str]:
 
     ``difference`` is that of a pull's report: it lacks these counts if nothing was published before.
     """
-    if not difference or "geolocations" not in difference:
+    if not difference:
         return []
-    kinds = {what: difference[what] for what in ("geolocations", "blocks")}
+    kinds = {what: difference[what] for what in ("geolocations", "blocks") if what in difference}
+    if "networks" in difference:
+        kinds["ranges of networks"] = difference["networks"]["ranges"]
     return [f"{what} +{each['added']} -{each['removed']} ~{each['changed']}" for what, each in kinds.items()]
 
 

@@ -12,7 +12,6 @@ from geolookup.lookup.engine import GeoLookup
 from geolookup.model.errors import StateDamagedError, StateUnwritableError
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
-from geolookup.state.base.candidate import CONTENT
 from geolookup.state.base.files import UNPACKED
 from geolookup.state.generations import packing
 from geolookup.state.packs.patch import whole_file
@@ -23,7 +22,15 @@ from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.verify import verify
 from geolookup.sync.pull.pull import pull
 from tests.state.generations.staged import strays, tree
-from tests.state.packs.nights import generation_bytes, hashes, kept_bytes, pack_all, seven_nights, similar_nights
+from tests.state.packs.nights import (
+    PLACES,
+    generation_bytes,
+    hashes,
+    kept_bytes,
+    pack_all,
+    seven_nights,
+    similar_nights,
+)
 from tests.support.data.states import publish
 
 
@@ -63,7 +70,7 @@ def test_every_file_comes_back_byte_for_byte_and_copies_are_bounded(
     nights: tuple[str, dict[int, dict[str, str]]], home: str
 ) -> None:
     for generation, expected in nights[1].items():
-        for name in CONTENT:
+        for name in PLACES:
             assert whole_file(readable(_file(home, generation, name))).sha256 == expected[name]
     assert len(os.listdir(os.path.join(home, UNPACKED))) <= 4
 
@@ -152,7 +159,7 @@ def test_a_damaged_one_is_named_and_the_others_are_unharmed(
         StateDirectory(home).keeping.rollback(1)
     assert StateDirectory(home).require_current().generation == 7
     for generation in range(2, 8):
-        for name in CONTENT:
+        for name in PLACES:
             assert whole_file(readable(_file(home, generation, name))).sha256 == nights[1][generation][name]
     assert strays(home) == []
     pack_all(home)  # goes on with the others, and leaves this as it is
@@ -199,7 +206,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert failed > 4
     assert len(packing.packed_files(home)) == 11
     for generation, hashed in expected.items():
-        for name in CONTENT:
+        for name in PLACES:
             assert whole_file(readable(_file(home, generation, name))).sha256 == hashed[name]
 
 
@@ -239,7 +246,7 @@ def test_several_sources_share_what_did_not_change_and_their_index_is_laid_again
     assert os.path.exists(_file(home, 4, "index"))
     assert verify(home) == []
     for generation, hashed in expected.items():
-        for name in CONTENT:
+        for name in PLACES:
             assert whole_file(readable(_file(home, generation, name))).sha256 == hashed[name]
     directory = StateDirectory(home)
     directory.keeping.rollback(2)

@@ -4,12 +4,14 @@ import os
 import random
 from collections.abc import Iterator
 
-from geolookup.state.base.candidate import CONTENT
 from geolookup.state.generations.packing import pack
 from geolookup.state.packs.patch import whole_file
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.upstream.decode import PulledGeolocation
 from tests.support.data.states import place, publish
+
+#: The files of sources of places.
+PLACES = ("cache.db", "index")
 
 
 def pack_all(home: str) -> None:
@@ -61,7 +63,7 @@ def seven_nights(home: str, places: int = 300, blocks: int = 6) -> dict[int, dic
 def hashes(home: str, generation: int) -> dict[str, str]:
     """The SHA-256 of a generation's files."""
     folder = StateDirectory(home).path("generations", f"{generation:06d}")
-    return {name: whole_file(os.path.join(folder, name)).sha256 for name in CONTENT}
+    return {name: whole_file(os.path.join(folder, name)).sha256 for name in PLACES}
 
 
 def kept_bytes(home: str) -> int:
@@ -78,4 +80,4 @@ def kept_bytes(home: str) -> int:
 def generation_bytes(home: str, generation: int) -> int:
     """The files of one generation."""
     folder = StateDirectory(home).path("generations", f"{generation:06d}")
-    return sum(os.path.getsize(os.path.join(folder, name)) for name in CONTENT)
+    return sum(os.path.getsize(os.path.join(folder, name)) for name in PLACES)

@@ -75,10 +75,13 @@ def kept_lines(kept: KeptGeneration, document: Mapping[str, Any]) -> list[str]:
         _line("size", size(kept.bytes)),
     ]
     record = document.get("published", {})
-    answers = record.get("answers", {})
     for part in record.get("stack", ()):
-        v4, v6 = answers.get(part["name"], (0, 0))
-        counts = f"answers {v4} IPv4 and {int(v6):.3g} IPv6 addresses"
+        told = []
+        for answers, verb in (("answers", "answers"), ("network_answers", "knows the network of")):
+            if part["name"] in record.get(answers, {}):
+                v4, v6 = record[answers][part["name"]]
+                told.append(f"{verb} {v4} IPv4 and {int(v6):.3g} IPv6 addresses")
+        counts = ", ".join(told) or "answers no addresses"
         lines.append(_line("source", f"{part['name']} ({part['kind']}), snapshot {part['snapshot']}, {counts}"))
     report = document.get("report", {})
     if changes := words.changes(report.get("difference")):
@@ -97,21 +100,37 @@ def say_sources(sides: Sides, sources: list[SourceDifference], top: int | None, 
     """Show the changes, source by source. A single source is not named."""
     old, new = sides.stacks()
     if old == new and len(new) == 1:
-        rows = sources[0].rows if sources else None
-        _say_rows(rows or RowDifferences(counts={"geolocations": _NOTHING, "blocks": _NOTHING}), top, blocks=blocks)
+        source = sources[0] if sources else None
+        rows = source.rows if source is not None else None
+        if rows is not None or source is None or source.networks is None:
+            _say_rows(rows or RowDifferences(counts={"geolocations": _NOTHING, "blocks": _NOTHING}), top, blocks=blocks)
+        if source is not None:
+            _say_networks(source)
         return
     if [name for name in old if name in new] != [name for name in new if name in old]:
         output.done(f"the order of the sources: {', '.join(old)} -> {', '.join(new)}")
     for source in sources:
-        if source.rows is None:
+        if source.change != "changed":
             how = "is new in the stack" if source.change == "joined" else "left the stack"
             counts = f"{words.count(source.geolocations, 'geolocation')}, {words.count(source.blocks, 'block')}"
             output.done(f"source {source.name} {how}: {counts}")
         else:
             output.done(f"source {source.name}:")
-            _say_rows(source.rows, top, blocks=blocks)
+            if source.rows is not None:
+                _say_rows(source.rows, top, blocks=blocks)
+        _say_networks(source)
     if not sources:
         output.done("no row of a source changed")
+
+
+def _say_networks(source: SourceDifference) -> None:
+    if source.networks is not None:
+        ranges = source.networks.ranges
+        four, six = (sum(source.networks.addresses[family].values()) for family in (4, 6))
+        output.done(
+            f"ranges of networks: {ranges['added']} added, {ranges['removed']} removed, {ranges['changed']} changed "
+            f"({four} IPv4 and {six:.3g} IPv6 addresses)"
+        )
 
 
 def _say_rows(rows: RowDifferences, top: int | None, *, blocks: bool) -> None:
@@ -158,6 +177,7 @@ def sources_object(sides: Sides, sources: list[SourceDifference], *, blocks: boo
                 "change": each.change,
                 "counts": totals([each]),
                 "renumbered": 0 if each.rows is None else each.rows.renumbered_count,
+                "networks": None if each.networks is None else each.networks.as_dict(),
             }
             for each in sources
         ],

@@ -98,7 +98,7 @@ def list_geolocations(
         home = geo.status().home
     directory = StateDirectory(home)
     current = directory.require_current()
-    parts = parts_of(current.published)
+    parts = tuple(part for part in parts_of(current.published) if part.has_places)
     found = _rows(directory, current, parts, layer, filters)
     first = tuple(islice(found, 1))
     if not first and (why := _nothing_fits("geolocation", filters)) is not None:

@@ -17,8 +17,9 @@ REPORT = "report.json"
 _CHECK_MARK = b'"check": "'
 #: Stands in a candidate that was held, until it is published.
 HELD_MARK = ".held"
-#: The files whose size and SHA-256 CURRENT records.
-CONTENT = ("cache.db", "index")
+#: The files whose size and SHA-256 CURRENT records, as far as they are there: the rows that were pulled, the index of
+#: places, and that of networks.
+CONTENT = ("cache.db", "index", "network")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,11 @@ class Candidate:
         """Its compiled default layer."""
         return os.path.join(self.path, "index")
 
+    @property
+    def network(self) -> str:
+        """Its compiled networks."""
+        return os.path.join(self.path, "network")
+
     def seal(
         self, published: dict[str, Any], report: dict[str, Any], *, known: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
@@ -50,6 +56,7 @@ class Candidate:
             found = {
                 name: known[name] if name in known else files.file_record(os.path.join(self.path, name))
                 for name in CONTENT
+                if os.path.exists(os.path.join(self.path, name))
             }
             record = {**published, "files": found}
             document = {"version": FORMAT_VERSION, "published": record, "report": report, "check": "0" * 16}
@@ -63,10 +70,10 @@ class Candidate:
         :raises StateDamagedError: if they are not
         """
         records = self.document()["published"]["files"]
-        for name in CONTENT:
+        for name in records:
             path = os.path.join(self.path, name)
             try:
-                whole = files.file_record(path) == records.get(name)
+                whole = files.file_record(path) == records[name]
             except OSError as error:
                 raise StateDamagedError(f"{path}: cannot be read: {error.strerror}: sync again") from error
             if not whole:
@@ -89,9 +96,11 @@ def read_report(directory: str) -> dict[str, Any]:
             document = json.load(file)
         require_version(str(document["version"]), path)
         published = document["published"]
-        texts = (published["source"], published["digest"], *(published["files"][name]["sha256"] for name in CONTENT))
-        sizes = [published["files"][name]["bytes"] for name in CONTENT]
+        found = published["files"]
+        texts = (published["source"], published["digest"], *(found[name]["sha256"] for name in found))
+        sizes = [found[name]["bytes"] for name in found]
         right = all(type(text) is str for text in texts) and all(type(size) is int for size in sizes)
+        right &= len(found) > 0 and set(found) <= set(CONTENT)
         if not right or type(document["report"]) is not dict:
             raise ValueError("a member of it is of the wrong kind")
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:

@@ -326,11 +326,8 @@ def parse_current(data: bytes, path: str) -> Current:
         moments = [since for _, since in current.served]
         if not all(type(text) is str for text in (*texts, *current.refused, *moments)):
             raise ValueError("a text in it is not text")
-        for record in (
-            current.published["files"]["index"],
-            current.published["files"]["cache.db"],
-            current.overlay_file,
-        ):
+        found_files = current.published["files"]
+        for record in (found_files["index"], found_files["cache.db"], *found_files.values(), current.overlay_file):
             if type(record["bytes"]) is not int or type(record["sha256"]) is not str:
                 raise ValueError("a file's size or SHA-256 in it is malformed")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -365,14 +362,19 @@ def _damaged(path: str, error: Exception) -> StateDamagedError:
 
 
 class Published:
-    """One consistent pair of open files: the base (default layer) and the overlay (custom layer)."""
+    """One consistent pair of open files: the base (default layer) and the overlay (custom layer).
 
-    __slots__ = ("base", "current", "overlay")
+    ``network`` is where the index of networks stands, which is opened when it is asked for, or None if there is none.
+    It may be packed: see `readable`.
+    """
 
-    def __init__(self, current: Current, base: IndexReader, overlay: IndexReader) -> None:
+    __slots__ = ("base", "current", "network", "overlay")
+
+    def __init__(self, current: Current, base: IndexReader, overlay: IndexReader, network: str | None = None) -> None:
         self.current = current
         self.base = base
         self.overlay = overlay
+        self.network = network
 
     def close(self) -> None:
         """Close both maps, once nothing else uses them."""
@@ -393,6 +395,11 @@ def cache_path(home: str, generation: int) -> str:
 def index_path(home: str, generation: int) -> str:
     """The compiled default layer of a generation."""
     return os.path.join(generation_path(home, generation), "index")
+
+
+def network_path(home: str, generation: int) -> str:
+    """The compiled networks of a generation; there are none if no source says who runs addresses."""
+    return os.path.join(generation_path(home, generation), "network")
 
 
 def overlay_path(home: str, overlay: int) -> str:
@@ -444,7 +451,8 @@ def open_named(home: str, current: Current, index: str | None = None) -> Publish
             if reader is not None:
                 reader.close()
         raise
-    return Published(current, base, overlay)
+    network = network_path(home, current.generation) if "network" in current.published["files"] else None
+    return Published(current, base, overlay, network)
 
 
 def _check_named(home: str, current: Current) -> None:
@@ -452,6 +460,19 @@ def _check_named(home: str, current: Current) -> None:
     index, overlay = index_path(home, current.generation), overlay_path(home, current.overlay)
     _require_index(header_of(index), index, current)
     _require_overlay(header_of(overlay), overlay, current)
+    if "network" in current.published["files"]:
+        network = network_path(home, current.generation)
+        require_network(header_of(network), network, current)
+
+
+def require_network(header: "Header", path: str, current: Current) -> None:
+    """See that an index of networks is the one that was published.
+
+    :raises IndexDamagedError: if it is not
+    """
+    size = current.published["files"].get("network", {}).get("bytes", header.size_bytes)
+    if header.layer != "network" or header.size_bytes != size:
+        raise IndexDamagedError(f"{path}: is not the file that was published: its size or layer differs")
 
 
 def _require_index(header: "Header", path: str, current: Current) -> None:

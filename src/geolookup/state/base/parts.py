@@ -1,16 +1,18 @@
 """The snapshots that a generation is made of, in their order, and what CURRENT says of each.
 
-A snapshot is one pull of one source, ``snapshots/000017/{cache.db,index,report.json}``. An entry says what is known of
-a source in addition. It is a plain object of JSON, since CURRENT is read on the path of one lookup:
+A snapshot is one pull of one source, ``snapshots/000017/{cache.db,index,report.json}``; of one that says who runs
+addresses ``network`` is there too, and the first two only if it says of some where they are. An entry says what is
+known of a source in addition. It is a plain object of JSON, since CURRENT is read on the path of one lookup:
 
-- ``name``, ``kind``, ``snapshot`` (the newest one's number) and ``digest``; of a source that was never pulled 0 and "",
+- ``name``, ``kind``, ``snapshot`` (the newest one's number) and ``digest``; ``layer`` if it says who runs addresses
+  (``network``, or ``both``); of a source that was never pulled 0 and "",
   and no moment in ``checked_at``;
 - ``checked_at``: when the source was last found to have this content, ``pulled_at`` when it was pulled;
 - ``dated``: the date or moment (ISO 8601, UTC) that the file says its data are of (of a folder: the oldest that its
   files say); absent or None if it says none;
 - ``began_at``: when that check began; ``etag``, ``last_modified``: for the next conditional request;
 - ``location`` and ``address`` (without secrets), ``file`` (size and time of change of a local one), ``file_digest``,
-  and how it was asked to be read: ``asked_kind`` and ``fields``;
+  and how it was asked to be read: ``asked_kind``, ``asked_layer`` and ``fields``;
 - ``problem`` and ``since``: why the last sync could not use the source, and from when on that is so;
 - ``recognised``: the terms of the provider whose file the newest snapshot was read from, empty if it is of no provider;
 - ``max_age_s``, ``max_data_age_s``, ``licence``, ``attribution``, ``keep_days``, ``redistribute``, as the settings were
@@ -34,17 +36,52 @@ REGISTRY = "registry"
 BUNDLED = "bundled"
 
 
+#: The layers that a snapshot feeds: one of them, or both.
+PLACE, NETWORK, BOTH = "place", "network", "both"
+
+
 class Part(NamedTuple):
-    """One source's snapshot in a stack. ``snapshot`` is its number, 0 until it is published."""
+    """One source's snapshot in a stack. ``snapshot`` is its number, 0 until it is published.
+
+    ``layer`` is the one that it feeds: ``place``, ``network`` or ``both``.
+    """
 
     name: str
     kind: str
     snapshot: int
     digest: str
+    layer: str = PLACE
+
+    @property
+    def has_places(self) -> bool:
+        """True if it says where addresses are: then it has a cache.db and an index of places."""
+        return self.layer != NETWORK
+
+    @property
+    def has_networks(self) -> bool:
+        """True if it says who runs addresses: then it has an index of networks."""
+        return self.layer != PLACE
 
     def as_dict(self) -> dict[str, Any]:
-        """As it stands in a generation's record."""
-        return self._asdict()
+        """As it stands in a generation's record: the layer only if it is not that of places."""
+        found = self._asdict()
+        return found if self.layer != PLACE else {name: value for name, value in found.items() if name != "layer"}
+
+
+def part_of(found: Mapping[str, Any], *, name: str | None = None, snapshot: int | None = None) -> Part:
+    """The part that an entry, a snapshot's record or a member of a stack describes.
+
+    ``name`` and ``snapshot`` are used in place of what it says.
+
+    :raises ValueError: if it says something else
+    :raises KeyError: if it lacks a member
+    """
+    number = int(found["snapshot"]) if snapshot is None else snapshot
+    own = str(found["name"]) if name is None else name
+    layer = str(found.get("layer", PLACE))
+    if layer not in (PLACE, NETWORK, BOTH):
+        raise ValueError(f"{layer!r:.40} is no layer")
+    return Part(own, str(found.get("kind", SERVICE)), number, str(found["digest"]), layer)
 
 
 def parts_of(record: Mapping[str, Any]) -> tuple[Part, ...]:
@@ -53,10 +90,7 @@ def parts_of(record: Mapping[str, Any]) -> tuple[Part, ...]:
     :raises ValueError: if the record says something else
     :raises KeyError: if it lacks a member
     """
-    parts = tuple(
-        Part(str(each["name"]), str(each["kind"]), int(each["snapshot"]), str(each["digest"]))
-        for each in record["stack"]
-    )
+    parts = tuple(part_of(each) for each in record["stack"])
     if not parts or any(part.snapshot <= 0 for part in parts):
         raise ValueError("`stack` names no snapshots")
     return parts
@@ -118,6 +152,7 @@ _FROM_RECORD = (
     "file",
     "file_digest",
     "asked_kind",
+    "asked_layer",
     "fields",
     "given",
     "max_age_s",

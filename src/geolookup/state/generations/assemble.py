@@ -9,15 +9,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from geolookup.base import disk
+from geolookup.index.merging import said_by, write_merged
 from geolookup.index.reader import IndexReader
 from geolookup.index.stack import answered_by, write_stack
+from geolookup.index.writer import IndexSummary
 from geolookup.model.errors import IndexFileError, StateDamagedError
 from geolookup.state.base import files
 from geolookup.state.base.candidate import Candidate, read_report
 from geolookup.state.base.current import Current
 from geolookup.state.base.parts import SERVICE, Part, entry_of, parts_of, stack_digest
+from geolookup.state.generations.cache import CacheWriter
 
 _COUNTED = ("geolocations", "custom_geolocations", "blocks", "custom_blocks")
+_OF_INDEX = ("segments_v4", "segments_v6", "addresses_v4", "addresses_v6")
 # A file system without hard links says one of these, or that the two are on different ones.
 _NO_LINKS = (errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
 
@@ -49,56 +53,114 @@ def assemble(
 
     A stack of one source has the snapshot's own index, by a hard link. Its cache.db is a link as well: to that of the
     source which the custom part comes from, the service's; else ``custom``, the cache.db of what was served before
-    (a service has left, and its custom geolocations stay); else the first source's. ``about`` goes into the record,
-    and so does how many addresses of each family each source answers.
+    (a service has left, and its custom geolocations stay); else the first source's. Of sources that say nothing of
+    places both are empty. There is an index of networks if a source says who runs addresses. ``about`` goes into the
+    record, and so does how many addresses of each family each source answers, and of how many it says a fact.
 
+    :raises PullError: if the sources say too many different things of networks
     :raises StateDamagedError: if a snapshot is not what was written
     :raises StateUnwritableError: if a file cannot be written
     """
-    records = [layer.record() for layer in layers]
+    records = {layer.part.name: layer.record() for layer in layers}
+    digest = stack_digest((layer.part.name, layer.part.digest) for layer in layers)
     rows: dict[str, Any] = {
-        name: sum(int(record["rows"].get(name, 0)) for record in records) for name in (*_COUNTED, "masks")
+        name: sum(int(record["rows"].get(name, 0)) for record in records.values()) for name in (*_COUNTED, "masks")
     }
-    service = next((at for at, layer in enumerate(layers) if layer.part.kind == SERVICE), None)
+    places = [layer for layer in layers if layer.part.has_places]
+    networks = [layer for layer in layers if layer.part.has_networks]
     found: dict[str, Any] = {}
-    with contextlib.ExitStack() as opened:
-        readers = [_open(opened, layer) for layer in layers]
-        if len(layers) == 1 and _can_stand_alone(layers[0].part.name, readers[0]):
-            link_file(os.path.join(layers[0].path, "index"), into.index)
-            found["index"] = records[0]["files"]["index"]
-            rows |= {name: records[0]["rows"][name] for name in records[0]["rows"] if name not in rows}
-            answers = {layers[0].part.name: [int(rows["addresses_v4"]), str(rows["addresses_v6"])]}
-        else:
-            named = [(layer.part.name, reader) for layer, reader in zip(layers, readers, strict=True)]
-            digest = stack_digest((layer.part.name, layer.part.digest) for layer in layers)
-            try:
-                with files.file_errors(into.index):
-                    summary = write_stack(into.index, named, extra={"digest": digest}, folder=into.path)
-            except IndexFileError as error:
-                raise StateDamagedError(f"the sources cannot be laid over each other: {error}") from error
-            found["index"] = {"bytes": summary.bytes, "sha256": summary.sha256}
-            with IndexReader.open(into.index) as stacked:
-                answers = {name: [v4, str(v6)] for name, (v4, v6) in answered_by(stacked).items()}
-            rows |= {
-                "segments_v4": summary.segments_v4,
-                "segments_v6": summary.segments_v6,
-                "addresses_v4": str(summary.covered_v4),
-                "addresses_v6": str(summary.covered_v6),
-            }
+    more: dict[str, Any] = {}
+    summary, more["answers"] = _lay_places(into, places, records, digest, found)
+    rows |= summary
+    if networks:
+        summary, more["network_answers"] = _merge_networks(into, networks, records, digest, found)
+        rows |= {f"network_{name}": value for name, value in summary.items()}
+    service = next((layer for layer in places if layer.part.kind == SERVICE), None)
     if service is None and custom is not None:
         link_file(custom, into.cache)
+    elif places:
+        chosen = service or places[0]
+        link_file(os.path.join(chosen.path, "cache.db"), into.cache)
+        found["cache.db"] = records[chosen.part.name]["files"]["cache.db"]
     else:
-        chosen = service or 0
-        link_file(os.path.join(layers[chosen].path, "cache.db"), into.cache)
-        found["cache.db"] = records[chosen]["files"]["cache.db"]
+        with CacheWriter(into.cache, compact=True) as cache:
+            cache.finish({"digest": digest})
     record = {
         **about,
-        "digest": stack_digest((layer.part.name, layer.part.digest) for layer in layers),
+        "digest": digest,
         "rows": rows,
         "stack": [layer.part.as_dict() for layer in layers],
-        "answers": answers,
+        **more,
     }
     return into.seal(record, report, known=found)
+
+
+def _lay_places(
+    into: Candidate,
+    layers: Sequence[StackedSource],
+    records: Mapping[str, Mapping[str, Any]],
+    digest: str,
+    found: dict[str, Any],
+) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """Make the index of places: its counts, and the addresses that each source answers. ``found`` gets its record."""
+    with contextlib.ExitStack() as opened:
+        readers = [_open(opened, layer, "index") for layer in layers]
+        if len(layers) == 1 and _can_stand_alone(layers[0].part.name, readers[0]):
+            (layer,) = layers
+            link_file(os.path.join(layer.path, "index"), into.index)
+            found["index"] = records[layer.part.name]["files"]["index"]
+            rows = {name: value for name, value in records[layer.part.name]["rows"].items() if name in _OF_INDEX}
+            return rows, {layer.part.name: [int(rows["addresses_v4"]), str(rows["addresses_v6"])]}
+        named = [(layer.part.name, reader) for layer, reader in zip(layers, readers, strict=True)]
+        try:
+            with files.file_errors(into.index):
+                summary = write_stack(into.index, named, extra={"digest": digest}, folder=into.path)
+        except IndexFileError as error:
+            raise StateDamagedError(f"the sources cannot be laid over each other: {error}") from error
+        found["index"] = {"bytes": summary.bytes, "sha256": summary.sha256}
+        with IndexReader.open(into.index) as stacked:
+            answers = {name: [v4, str(v6)] for name, (v4, v6) in answered_by(stacked).items()} if layers else {}
+    return counts_of(summary), answers
+
+
+def _merge_networks(
+    into: Candidate,
+    layers: Sequence[StackedSource],
+    records: Mapping[str, Mapping[str, Any]],
+    digest: str,
+    found: dict[str, Any],
+) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """Make the index of networks, as `_lay_places` that of places."""
+    with contextlib.ExitStack() as opened:
+        readers = [_open(opened, layer, "network") for layer in layers]
+        if len(layers) == 1 and readers[0].sources in ((), (layers[0].part.name,)):
+            (layer,) = layers
+            link_file(os.path.join(layer.path, "network"), into.network)
+            found["network"] = records[layer.part.name]["files"]["network"]
+            own = records[layer.part.name]["rows"]
+            rows = {name: own[f"network_{name}"] for name in ("blocks", *_OF_INDEX)}
+            return rows, {layer.part.name: [int(rows["addresses_v4"]), str(rows["addresses_v6"])]}
+        named = [(layer.part.name, reader) for layer, reader in zip(layers, readers, strict=True)]
+        try:
+            with files.file_errors(into.network):
+                summary = write_merged(into.network, named, extra={"digest": digest}, folder=into.path)
+        except IndexFileError as error:
+            raise StateDamagedError(f"the sources' networks cannot be merged: {error}") from error
+        found["network"] = {"bytes": summary.bytes, "sha256": summary.sha256}
+        with IndexReader.open(into.network) as merged:
+            answers = {name: [v4, str(v6)] for name, (v4, v6) in said_by(merged).items()}
+    blocks = sum(int(records[layer.part.name]["rows"]["network_blocks"]) for layer in layers)
+    return {"blocks": blocks, **counts_of(summary)}, answers
+
+
+def counts_of(summary: IndexSummary) -> dict[str, Any]:
+    """The counts of an index as a record has them; those of IPv6 addresses have up to 39 digits."""
+    return {
+        "segments_v4": summary.segments_v4,
+        "segments_v6": summary.segments_v6,
+        "addresses_v4": str(summary.covered_v4),
+        "addresses_v6": str(summary.covered_v6),
+    }
 
 
 def about_of(before: Current | None, stack: Sequence[StackedSource]) -> dict[str, Any]:
@@ -129,7 +191,7 @@ def entries_with(
     known = {str(entry["name"]): entry for entry in entries}
     found = []
     for layer in layers:
-        own = known.pop(layer.part.name, {})
+        own = {name: value for name, value in known.pop(layer.part.name, {}).items() if name != "layer"}
         base = entry_of(layer.part, layer.record(), checked_at=checked_at)
         found.append({**base, **own, **layer.part.as_dict()})
     return (*found, *(dict(entry) for entry in known.values()))
@@ -140,9 +202,9 @@ def _can_stand_alone(name: str, reader: IndexReader) -> bool:
     return not reader.has_masks and reader.sources in ((), (name,))
 
 
-def _open(opened: contextlib.ExitStack, layer: StackedSource) -> IndexReader:
+def _open(opened: contextlib.ExitStack, layer: StackedSource, name: str) -> IndexReader:
     try:
-        return opened.enter_context(IndexReader.open(os.path.join(layer.path, "index")))
+        return opened.enter_context(IndexReader.open(os.path.join(layer.path, name)))
     except IndexFileError as error:
         raise StateDamagedError(f"source {layer.part.name}: its snapshot cannot be used: {error}") from error
 

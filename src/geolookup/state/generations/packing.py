@@ -26,7 +26,7 @@ from geolookup.state.generations import retention
 from geolookup.state.generations.assemble import link_file
 from geolookup.state.generations.recovery import by_recency, numbered
 from geolookup.state.packs.patch import Whole, apply_patch, check_patch, read_patch, whole_file, write_patch
-from geolookup.state.packs.unpacking import base_of, put_in_place, same_in_snapshot, whole, write_stacked
+from geolookup.state.packs.unpacking import base_of, layered, put_in_place, same_in_snapshot, whole, write_stacked
 
 #: Smaller files are not worth it.
 LEAST_BYTES = 4 << 20
@@ -111,11 +111,12 @@ def _to_pack(home: str, kept: _Kept, part: Part) -> Iterator[str]:
     """The files of a snapshot that need not stand whole."""
     if part.snapshot in _must_stand(kept) or part.name not in kept.whole:
         return
-    yield "cache.db"
+    folder = snapshot_path(home, part.snapshot)
     before = kept.records.get(kept.previous) if kept.previous is not None else None
-    own = os.path.join(snapshot_path(home, part.snapshot), "index")
-    if before is None or same_in_snapshot(home, before, "index") != own:
-        yield "index"
+    for name in read_report(folder)["published"]["files"]:
+        own = os.path.join(folder, name)
+        if name == "cache.db" or before is None or same_in_snapshot(home, before, name) != own:
+            yield name
 
 
 def _based_on_what_goes(home: str, kept: _Kept) -> list[int]:
@@ -131,7 +132,8 @@ def _pack_file(home: str, number: int, base: int, name: str, least_bytes: int) -
     if not os.path.exists(path):
         return  # it is packed
     record = read_report(folder)["published"]["files"][name]
-    if record["bytes"] < least_bytes:
+    known = read_report(os.path.dirname(other))["published"]["files"]
+    if record["bytes"] < least_bytes or name not in known:
         return
     files.remove_file(path + PACKED)  # of a run that was stopped before the file went
     file = whole_file(path)
@@ -141,7 +143,7 @@ def _pack_file(home: str, number: int, base: int, name: str, least_bytes: int) -
     trial = retention.temporary_path(path)
     with files.file_errors(path + PACKED):
         try:
-            base_file = Whole(**read_report(os.path.dirname(other))["published"]["files"][name])
+            base_file = Whole(**known[name])
             base_name = "/".join((SNAPSHOTS, os.path.basename(os.path.dirname(other)), name))
             try:
                 write_patch(
@@ -149,7 +151,7 @@ def _pack_file(home: str, number: int, base: int, name: str, least_bytes: int) -
                     file=file,
                     base_name=base_name,
                     base_file=base_file,
-                    is_index=name == "index",
+                    is_index=name != "cache.db",
                 )
             except (IndexFileError, ValueError, KeyError) as error:
                 raise StateDamagedError(f"{path}: is not packed: {reason(error)}") from error
@@ -177,15 +179,16 @@ def _drop_what_can_be_made(home: str, kept: _Kept, generation: int) -> None:
             if not os.path.exists(same) and os.path.exists(same + PACKED):
                 files.remove_file(path)
             continue
-        if name != "index" or len(parts) < 2 or generation == kept.previous:
+        own = layered(record, name)
+        if name == "cache.db" or len(own) < 2 or generation == kept.previous:
             continue
-        folders = [snapshot_path(home, part.snapshot) for part in parts]
-        if not any(os.path.exists(os.path.join(folder, "index" + PACKED)) for folder in folders):
+        folders = [snapshot_path(home, part.snapshot) for part in own]
+        if not any(os.path.exists(os.path.join(folder, name + PACKED)) for folder in folders):
             continue  # all of them are small, or served still
         trial = retention.temporary_path(path)
         with files.file_errors(path):
             try:
-                write_stacked(home, record, trial)
+                write_stacked(home, record, name, trial)
             finally:
                 files.remove_file(trial)
         files.remove_file(path)

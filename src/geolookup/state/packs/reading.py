@@ -29,15 +29,23 @@ def readable(path: str) -> str:
 
 
 def is_packed(folder: str) -> bool:
-    """True if a kept generation's own files are not there, since its snapshots are packed."""
-    if os.path.exists(os.path.join(folder, "index")):
-        return False
+    """True if one of a kept generation's own indexes is not there, since its snapshots are packed."""
     home = os.path.dirname(os.path.dirname(folder))
+    if all(os.path.exists(os.path.join(folder, name)) for name in ("index", "network")):
+        return False
     try:
-        parts = parts_of(read_report(folder)["published"])
+        record = read_report(folder)["published"]
+        parts = parts_of(record)
+        gone = [
+            name for name in record["files"] if name != "cache.db" and not os.path.exists(os.path.join(folder, name))
+        ]
     except (StateError, ValueError, KeyError, TypeError):
         return False
-    return any(os.path.exists(os.path.join(snapshot_path(home, part.snapshot), "index" + PACKED)) for part in parts)
+    return any(
+        os.path.exists(os.path.join(snapshot_path(home, part.snapshot), name + PACKED))
+        for part in parts
+        for name in gone
+    )
 
 
 def remove_old(home: str) -> None:

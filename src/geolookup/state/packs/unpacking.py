@@ -15,17 +15,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from geolookup.base import disk
+from geolookup.index.merging import write_merged
 from geolookup.index.reader import IndexReader
 from geolookup.index.stack import write_stack
 from geolookup.model.errors import IndexFileError, StateDamagedError, StateError
 from geolookup.state.base import files
 from geolookup.state.base.candidate import CONTENT, read_report
 from geolookup.state.base.files import PACKED, UNPACKED
-from geolookup.state.base.parts import SNAPSHOTS, parts_of, snapshot_path
+from geolookup.state.base.parts import SNAPSHOTS, Part, parts_of, snapshot_path
 from geolookup.state.packs.patch import Patch, apply_patch, read_patch
 
 #: What is made again stays until this many newer ones were: both files of the two sides of a comparison.
 _MOST_FILES = 4
+#: The files that are made of those of several snapshots.
+_LAYERED = {"index": write_stack, "network": write_merged}
 #: Below this it takes no time worth a word.
 _LONG_BYTES = 32 << 20
 
@@ -51,8 +54,8 @@ def made_again(path: str) -> str:
         same = same_in_snapshot(home, record, name)
         if same is not None:
             return whole(same)
-        if name == "index" and len(parts_of(record)) > 1:
-            return _stacked(home, record)
+        if name in _LAYERED and len(layered(record, name)) > 1:
+            return _stacked(home, record, name)
     return path
 
 
@@ -61,7 +64,7 @@ def same_in_snapshot(home: str, record: Mapping[str, Any], name: str) -> str | N
     for part in parts_of(record):
         folder = snapshot_path(home, part.snapshot)
         with contextlib.suppress(StateError):
-            if read_report(folder)["published"]["files"][name] == record["files"][name]:
+            if name in record["files"] and read_report(folder)["published"]["files"].get(name) == record["files"][name]:
                 return os.path.join(folder, name)
     return None
 
@@ -74,21 +77,26 @@ def base_of(home: str, patch: Patch) -> str:
     return path
 
 
-def write_stacked(home: str, record: Mapping[str, Any], path: str) -> None:
-    """Lay the snapshots of a generation over each other again.
+def layered(record: Mapping[str, Any], name: str) -> list[Part]:
+    """The parts of a generation whose files of that name are laid over each other in its own."""
+    return [part for part in parts_of(record) if (part.has_networks if name == "network" else part.has_places)]
 
-    :raises StateDamagedError: if that is not the index that the generation had
+
+def write_stacked(home: str, record: Mapping[str, Any], name: str, path: str) -> None:
+    """Lay the snapshots of a generation over each other again: its ``index``, or its ``network``.
+
+    :raises StateDamagedError: if that is not the file that the generation had
     """
     with contextlib.ExitStack() as opened:
         layers = []
-        for part in parts_of(record):
-            index = whole(os.path.join(snapshot_path(home, part.snapshot), "index"))
+        for part in layered(record, name):
+            index = whole(os.path.join(snapshot_path(home, part.snapshot), name))
             try:
                 layers.append((part.name, opened.enter_context(IndexReader.open(index))))
             except IndexFileError as error:
                 raise StateDamagedError(f"source {part.name}: its snapshot cannot be used: {error}") from error
-        summary = write_stack(path, layers, extra={"digest": str(record["digest"])})
-    if {"bytes": summary.bytes, "sha256": summary.sha256} != record["files"]["index"]:
+        summary = _LAYERED[name](path, layers, extra={"digest": str(record["digest"])})
+    if {"bytes": summary.bytes, "sha256": summary.sha256} != record["files"][name]:
         files.remove_file(path)
         raise StateDamagedError(f"{path}: laying the snapshots over each other gave another index than there was")
 
@@ -102,9 +110,9 @@ def _made(home: str, patch: Patch) -> str:
     return _stored(home, patch.file.sha256, patch.file.bytes, make)
 
 
-def _stacked(home: str, record: Mapping[str, Any]) -> str:
-    file = record["files"]["index"]
-    return _stored(home, file["sha256"], file["bytes"], lambda path: write_stacked(home, record, path))
+def _stacked(home: str, record: Mapping[str, Any], name: str) -> str:
+    file = record["files"][name]
+    return _stored(home, file["sha256"], file["bytes"], lambda path: write_stacked(home, record, name, path))
 
 
 def _stored(home: str, sha256: str, size_bytes: int, make: Any) -> str:

@@ -10,7 +10,7 @@ from geolookup.model.errors import NoStateError, StateError, UnknownGenerationEr
 from geolookup.settings import times
 from geolookup.state.base import clock, files
 from geolookup.state.base.current import Current, Published, generation_path
-from geolookup.state.base.parts import SERVICE, Part, parts_of, refusal, refused_in
+from geolookup.state.base.parts import SERVICE, Part, part_of, parts_of, refusal, refused_in
 from geolookup.state.generations.recovery import by_recency, numbered, open_kept, served_at, served_since
 from geolookup.state.packs.reading import is_packed
 from geolookup.state.publishing.directory import StateDirectory
@@ -246,7 +246,7 @@ def _described(current: Current, record: dict[str, Any], path: str, *, number: i
 
 
 def _held_part(record: dict[str, Any]) -> tuple[Part, ...]:
-    return (Part(str(record.get("name", SERVICE)), str(record.get("kind", SERVICE)), 0, str(record["digest"])),)
+    return (part_of(record, name=str(record.get("name", SERVICE)), snapshot=0),)
 
 
 def _of_calendar(reference: date, now: datetime) -> datetime:

@@ -19,7 +19,7 @@ from geolookup.state.base.candidate import HELD_MARK, Candidate
 from geolookup.state.base.clock import now_text
 from geolookup.state.base.current import Current, Published, generation_path
 from geolookup.state.base.marks import Start
-from geolookup.state.base.parts import BUNDLED, REGISTRY, SERVICE, SNAPSHOTS, Part, parts_of, snapshot_path
+from geolookup.state.base.parts import BUNDLED, REGISTRY, SERVICE, SNAPSHOTS, part_of, parts_of, snapshot_path
 from geolookup.state.edits.carry import carry_over
 from geolookup.state.edits.outbox.baselines import keep_published
 from geolookup.state.edits.outbox.ledger import Ledger
@@ -170,7 +170,7 @@ class Run:
         record = document["published"]
         kind = REGISTRY if record["source"] == BUNDLED else SERVICE
         kind = str(record.get("kind", kind))
-        part = Part(str(record.get("name", kind)), kind, 0, record["digest"])
+        part = part_of({**record, "kind": kind}, name=str(record.get("name", kind)), snapshot=0)
         layer = StackedSource(part=part, path=candidate.path)
         return self.publish_stack([layer], checked_at=checked_at, refused=refused, report=document["report"])
 

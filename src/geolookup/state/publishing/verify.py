@@ -10,11 +10,12 @@ from geolookup.index.verify import verify_index
 from geolookup.model.errors import GeoLookupError, NoStateError, StateBusyError, StateError, StateUnreadableError
 from geolookup.model.reports import Progress, unwatched
 from geolookup.state.base import files
-from geolookup.state.base.candidate import CONTENT, REPORT, is_as_sealed, read_report
+from geolookup.state.base.candidate import REPORT, is_as_sealed, read_report
 from geolookup.state.base.current import (
     Current,
     generation_path,
     index_path,
+    network_path,
     open_published,
     overlay_path,
     read_current,
@@ -74,7 +75,8 @@ def damaged_sources(home: str, current: Current) -> frozenset[str]:
     """
     parts = parts_of(current.published)
     found = set()
-    if current.recovered is not None or _changed_quickly(home, current):
+    changed = _changed_quickly(home, current)
+    if current.recovered is not None or changed:
         found.add("")
         if len(parts) == 1:
             found.add(parts[0].name)
@@ -84,27 +86,29 @@ def damaged_sources(home: str, current: Current) -> frozenset[str]:
             records = read_report(path)["published"]["files"]
             if not is_as_sealed(path):
                 found.add(part.name)
-            for name in CONTENT:
+            for name in records:
                 size = os.stat(os.path.join(path, name)).st_size
-                if size != records[name]["bytes"]:
+                if size != records[name]["bytes"] or any(
+                    _is_same_file(os.path.join(path, name), each) for each in changed
+                ):
                     found.add(part.name)
         except (StateError, OSError):
             found.add(part.name)
     return frozenset(found)
 
 
-def _changed_quickly(home: str, current: Current) -> bool:
-    """`changed_files`; the rows of sources that are files alone are compared by their size only."""
-    if not is_as_sealed(generation_path(home, current.generation)):
-        return True
+def _changed_quickly(home: str, current: Current) -> list[str]:
+    """The files that are not what ``current`` names; rows of sources that are files are compared by their size only."""
+    generation = generation_path(home, current.generation)
+    changed = [] if is_as_sealed(generation) else [os.path.join(generation, REPORT)]
     has_list = bool(current.published.get("url") or current.published.get("custom"))
     for path, record in _expected(home, current).items():
         if has_list or os.path.basename(path) != "cache.db":
             if _content_problems(path, record):
-                return True
+                changed.append(path)
         elif not os.path.exists(path) or os.path.getsize(path) != record["bytes"]:
-            return True
-    return False
+            changed.append(path)
+    return changed
 
 
 def _expected(home: str, current: Current) -> dict[str, dict[str, Any]]:
@@ -114,6 +118,7 @@ def _expected(home: str, current: Current) -> dict[str, dict[str, Any]]:
         index: records["index"],
         os.path.join(os.path.dirname(index), "cache.db"): records["cache.db"],
         overlay_path(home, current.overlay): current.overlay_file,
+        **({network_path(home, current.generation): records["network"]} if "network" in records else {}),
     }
 
 
@@ -130,7 +135,7 @@ def _problems(home: str, current: Current, work: _Work) -> list[str]:
     problems = _all_content_problems(expected, work)
     with _collected(problems):
         reported = read_report(generation)["published"]
-        if reported["digest"] != current.digest or any(reported["files"][name] != records[name] for name in CONTENT):
+        if reported["digest"] != current.digest or reported["files"] != records:
             problems.append(f"{generation}: report.json is of another generation than CURRENT names")
     with _collected(problems):
         Cache(cache).check()
@@ -149,14 +154,18 @@ def _problems(home: str, current: Current, work: _Work) -> list[str]:
         published = open_published(home)
     except StateError as error:
         return [*problems, str(error)]
-    readers: tuple[IndexReader, ...] = (published.base, published.overlay)
+    readers = [published.base, published.overlay]
+    if published.network is not None:
+        with _collected(problems):
+            readers.append(IndexReader.open(published.network))
     for reader in readers:
         with _collected(problems):
             verify_index(reader)
         # Another generation may be served by now: then all of this is looked at again.
         if reader.path in expected:
             work.checked(expected[reader.path]["bytes"])
-    published.close()
+    for reader in readers:
+        reader.close()
     return problems
 
 
@@ -178,7 +187,7 @@ def _snapshots(home: str, current: Current) -> tuple[dict[str, dict[str, Any]], 
             record = read_report(path)["published"]
             if record["digest"] != digest:
                 problems.append(f"{path}: report.json is of another snapshot than CURRENT names")
-            for name in CONTENT:
+            for name in record["files"]:
                 file = os.path.join(path, name)
                 if not _is_same_file(file, os.path.join(generation, name)):
                     found[file] = record["files"][name]

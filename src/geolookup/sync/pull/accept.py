@@ -12,7 +12,7 @@ from geolookup.model.fields import FIRST_OWN_LOCID
 from geolookup.model.reports import unwatched
 from geolookup.settings.table import Settings
 from geolookup.state.base.candidate import Candidate
-from geolookup.state.base.parts import SERVICE, Part, refusal
+from geolookup.state.base.parts import part_of, refusal
 from geolookup.state.generations.assemble import StackedSource
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.run import running
@@ -127,7 +127,7 @@ def _publish(
 ) -> PullReport:
     """Publish layers as they were accepted; ``accepted`` are the names of candidates, each with when it was pulled."""
     own = [{"name": name, "checked_at": pulled_at} for name, pulled_at in accepted.items()]
-    numbers = [numbers_of_ours(f"{layer.path}/index") for layer in (*layers, *spare)]
+    numbers = [numbers_of_ours(f"{layer.path}/index") for layer in (*layers, *spare) if layer.part.has_places]
     given = max([FIRST_OWN_LOCID - 1, *(each for found in numbers for each in found)])
     published = pull.run.publish_stack(
         layers,
@@ -149,6 +149,5 @@ def _publish(
 
 def _layer(name: str, candidate: Candidate) -> StackedSource:
     candidate.verify()
-    record = candidate.document()["published"]
-    part = Part(name, str(record.get("kind", SERVICE)), 0, str(record["digest"]))
+    part = part_of(candidate.document()["published"], name=name, snapshot=0)
     return StackedSource(part=part, path=candidate.path)

@@ -13,7 +13,7 @@ from geolookup.settings.table import Settings
 from geolookup.sources.definition import Definition
 from geolookup.state.base.candidate import Candidate, read_report
 from geolookup.state.base.current import Current
-from geolookup.state.base.parts import BUNDLED, Part, snapshot_path
+from geolookup.state.base.parts import BUNDLED, Part, part_of, snapshot_path
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.run import Run
 
@@ -77,8 +77,13 @@ class Baseline:
 
     @property
     def index(self) -> str:
-        """Its index."""
+        """Its index of places."""
         return os.path.join(self.path, "index")
+
+    @property
+    def network(self) -> str:
+        """Its index of networks."""
+        return os.path.join(self.path, "network")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -118,7 +123,7 @@ class Pull:
         entry = self.entries.get(name)
         if entry is None or self.current is None or not entry["digest"]:
             return None
-        part = Part(name, str(entry["kind"]), int(entry["snapshot"]), str(entry["digest"]))
+        part = part_of(entry, name=name)
         path = snapshot_path(self.directory.home, part.snapshot)
         try:
             record = read_report(path)["published"]

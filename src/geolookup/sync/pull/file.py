@@ -30,7 +30,8 @@ from geolookup.state.base.parts import BUNDLED, REGISTRY
 from geolookup.state.generations.cache import Cache
 from geolookup.sync.pull.context import Pull, PullReport, Result
 from geolookup.sync.pull.guard import judged
-from geolookup.sync.pull.staging import ColumnStaging, Staged, earlier_places
+from geolookup.sync.pull.layers import SourceStaging
+from geolookup.sync.pull.staging import Staged, earlier_places
 
 _NOT_FOUND = 404
 
@@ -60,7 +61,7 @@ def pull_file(pull: Pull, definition: Definition, report: PullReport, *, taken: 
     before = pull.baseline(definition.name)
     if before is not None and before.record.get("url") is not None:
         before = None  # a service had this name
-    asked = {"asked_kind": definition.kind, "fields": dict(definition.fields)}
+    asked = {"asked_kind": definition.kind, "asked_layer": definition.layer, "fields": dict(definition.fields)}
     entry = pull.entries.get(definition.name, {})
     usable = (
         before is not None
@@ -91,6 +92,8 @@ def _numbered_before(pull: Pull, definition: Definition) -> Iterator[tuple[int, 
     """The places that have a number of ours in the snapshots which the next one follows."""
     own = pull.baseline(definition.name)
     for before in [own] if own is not None else pull.before(definition):
+        if not before.part.has_places:
+            continue
         for locid, place in earlier_places(Cache(before.cache)):
             if locid >= FIRST_OWN_LOCID:
                 yield locid, place
@@ -130,14 +133,18 @@ def _stage(
     settings = pull.settings
     limits = Limits(bad_rows=settings.bad_rows, bad_rows_share=settings.bad_rows_share)
     with open_source(
-        found.path, kind=definition.kind or None, fields=definition.fields or None, limits=limits
+        found.path,
+        kind=definition.kind or None,
+        fields=definition.fields or None,
+        layer=definition.layer,
+        limits=limits,
     ) as reading:
         gathered = reading.gathered
         gathered.tell = pull.progress
         earlier = () if reading.own_locids else _numbered_before(pull, definition)
         numbering = Numbering(earlier, following=pull.following, taken=taken)
-        with ColumnStaging(candidate, definition.name, gathered.places, numbering, gathered.records) as staging:
-            for batch in reading.batches(records=True):
+        with SourceStaging(candidate, definition.name, gathered, numbering) as staging:
+            for batch in reading.batches(records=True, networks=True):
                 staging.add(batch)
                 pull.progress(gathered.decoded + gathered.rows, gathered.expected)
             staged = staging.finish({"source": definition.name, "kind": reading.kind})
@@ -160,6 +167,7 @@ def _stage(
         "recognised": {} if found_terms is None else found_terms.as_dict(),
         "name": definition.name,
         "kind": reading.kind,
+        "layer": staged.layer,
         "source": BUNDLED if reading.kind == REGISTRY else definition.location,
         "about": dict(gathered.about),
         "dated": gathered.dated,

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from geolookup.base.text import count
-from geolookup.model.errors import StateError, StateTooNewError
+from geolookup.index.compare_facts import differing
+from geolookup.index.reader import IndexReader
+from geolookup.model.errors import IndexFileError, StateError, StateTooNewError
 from geolookup.settings.table import Settings
 from geolookup.state.base.candidate import Candidate, read_report
 from geolookup.state.base.clock import now_text
-from geolookup.state.base.parts import SNAPSHOTS, Part, refusal, snapshot_path
+from geolookup.state.base.parts import NETWORK, PLACE, SNAPSHOTS, Part, refusal, snapshot_path
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.cache_compare import compare
 from geolookup.state.generations.recovery import numbered
@@ -29,7 +31,10 @@ def judged(pull: Pull, result: Result, candidate: Candidate, staged: Staged, rec
     baseline = pull.guarded(name)
     if baseline is not None:
         begun = time.monotonic()
-        reasons = _compare(pull, baseline, candidate, staged, report)
+        if baseline.part.has_places and staged.layer != NETWORK:
+            reasons = _compare(pull, baseline, candidate, staged, report)
+        if baseline.part.has_networks and staged.layer != PLACE:
+            reasons += _compare_networks(pull, baseline, candidate, staged, report)
         found = report.difference
         result.lenient = is_small(baseline.record["rows"]) and found is not None and few_rows_differ(found)
         report.durations_s["compare"] = round(time.monotonic() - begun, 3)
@@ -81,6 +86,38 @@ def _compare(pull: Pull, baseline: Baseline, candidate: Candidate, staged: Stage
         difference=difference,
         most=_most_rows(pull, baseline),
     )
+
+
+def _compare_networks(
+    pull: Pull, baseline: Baseline, candidate: Candidate, staged: Staged, report: PullReport
+) -> list[str]:
+    """Note the difference of the networks in the report, and say why the candidate must be held, if it must."""
+    try:
+        with IndexReader.open(baseline.network) as before, IndexReader.open(candidate.network) as after:
+            found = differing(before, after)
+    except IndexFileError as error:
+        report.warnings.append(f"the difference to the networks that were pulled before is not known: {error}")
+        return []
+    difference = report.difference = report.difference or {}
+    difference["networks"] = found.as_dict()
+    if few_rows_differ(difference):
+        return []
+    old, new = baseline.record["rows"], staged.rows
+    settings, reasons = pull.settings, []
+    for what, counted, share in (
+        ("blocks", "network_blocks", settings.guard_blocks),
+        ("IPv4 addresses", "network_addresses_v4", settings.guard_addresses),
+        ("IPv6 addresses", "network_addresses_v6", settings.guard_addresses),
+    ):
+        then, now = int(old[counted]), int(new[counted])
+        if now < share * then:
+            reasons.append(
+                f"{what} of the network layer: {_plain(now)} instead of {_plain(then)}, fewer than {share:.0%}"
+            )
+    growth, then, now = settings.guard_growth, int(old["network_blocks"]), int(new["network_blocks"])
+    if then and now > growth * then:
+        reasons.append(f"blocks of the network layer: {now} instead of {then}, more than {growth:g} times")
+    return reasons
 
 
 def _most_rows(pull: Pull, baseline: Baseline) -> dict[str, int]:
@@ -156,13 +193,16 @@ def reasons_to_hold(
 
 def is_small(rows: Mapping[str, Any]) -> bool:
     """True if a source with these counts is a small file, of which a few rows may change many answers."""
-    return int(rows["blocks"]) <= _SMALL
+    return int(rows["blocks"]) + int(rows.get("network_blocks", 0)) <= _SMALL
 
 
 def few_rows_differ(difference: Mapping[str, Any]) -> bool:
     """True if no more rows came, went or moved than are free."""
-    geolocations, blocks = difference["geolocations"], difference["blocks"]
-    counts = (geolocations["added"], geolocations["removed"], *(blocks[how] for how in ("added", "removed", "changed")))
+    how = ("added", "removed", "changed")
+    counts = [difference["networks"]["ranges"][each] for each in how] if "networks" in difference else []
+    if "geolocations" in difference:
+        geolocations, blocks = difference["geolocations"], difference["blocks"]
+        counts += (geolocations["added"], geolocations["removed"], *(blocks[each] for each in how))
     return all(int(count) <= FREE_CHANGES for count in counts)
 
 

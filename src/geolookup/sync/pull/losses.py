@@ -14,12 +14,12 @@ from geolookup.model.fields import FIELDS
 from geolookup.settings.table import Settings
 
 #: A fact that so large a share of the addresses have is missed if it is gone; gone is what so small a share still have.
-_MUCH = 0.2
-_LITTLE = 0.1
+MUCH = 0.2
+LITTLE = 0.1
 #: With so many places or more, fewer than half of them are too few.
 _MANY_PLACES = 20
 #: Addresses of each family that a few rows of a small source may change: a /16, and a /32.
-_FEW_ADDRESSES = {4: 1 << 16, 6: 1 << 96}
+FEW_ADDRESSES = {4: 1 << 16, 6: 1 << 96}
 
 Family: TypeAlias = Literal[4, 6]
 _Count: TypeAlias = tuple[KindChange, int]
@@ -106,7 +106,7 @@ class _Family:
         lenient: Collection[str],
     ) -> None:
         self._settings = settings
-        self._name, self._few = f"IPv{family}", _FEW_ADDRESSES[family]
+        self._name, self._few = f"IPv{family}", FEW_ADDRESSES[family]
         #: Those that had an answer.
         self._had = [(each, number) for each, number in addresses.items() if each.before.fields is not None]
         self._covered = _total(self._had)
@@ -119,7 +119,7 @@ class _Family:
             return []
         gone = [each for each in self._had if not _is_answered(each)]
         if not self._is_served:
-            said = f"{self._name} would have no answer at all{aside}: {_plain(self._covered)} addresses have one"
+            said = f"{self._name} would have no answer at all{aside}: {plain(self._covered)} addresses have one"
             return [Loss(said, self._charged(gone))]
         had_city, had_country = (_with(name, self._had) for name in ("city", "country"))
         no_city = [each for each in had_city if _is_answered(each) and not _has("city", each)]
@@ -144,7 +144,7 @@ class _Family:
         own = all(change.before.source == charged for change, _ in lost)
         if charged in self._lenient and own and number <= self._few:
             return
-        yield Loss(f"{number / of:.1%} of the {self._name} addresses {said} ({_plain(number)} addresses)", charged)
+        yield Loss(f"{number / of:.1%} of the {self._name} addresses {said} ({plain(number)} addresses)", charged)
 
     def _facts(self) -> Iterable[Loss]:
         """Facts that are gone: of the addresses that still have an answer, so few have them."""
@@ -154,7 +154,7 @@ class _Family:
             had = _with(name, self._had)
             without = [each for each in had if _is_answered(each) and not _has(name, each)]
             still = _total([each for each in had if _has(name, each)])
-            if without and _total(had) >= _MUCH * self._covered and still < _LITTLE * (still + _total(without)):
+            if without and _total(had) >= MUCH * self._covered and still < LITTLE * (still + _total(without)):
                 gone.append(label)
                 lost += without
         if gone:
@@ -192,6 +192,6 @@ def _total(counts: list[_Count]) -> int:
     return sum(number for _, number in counts)
 
 
-def _plain(number: int) -> str:
+def plain(number: int) -> str:
     """A count for people: IPv6 address counts have up to 39 digits."""
     return f"{number:,}" if number < 10**15 else f"{number:.3g}"

@@ -13,6 +13,7 @@ from geolookup.state.base.parts import (
     REGISTRY,
     Part,
     names_digest,
+    part_of,
     parts_of,
     refusal_of_stack,
     snapshot_path,
@@ -21,6 +22,7 @@ from geolookup.state.base.parts import (
 from geolookup.state.generations.assemble import StackedSource
 from geolookup.sync.pull.context import Pull, Result, older
 from geolookup.sync.pull.losses import Loss, Verdict, judge
+from geolookup.sync.pull.network_losses import judge_networks
 
 _DIGEST_SHOWN = 16
 
@@ -38,7 +40,7 @@ def layer_of(pull: Pull, result: Result) -> StackedSource | None:
 
 def _candidate_layer(result: Result) -> StackedSource:
     assert result.candidate is not None
-    part = Part(result.definition.name, str(result.record["kind"]), 0, result.digest)
+    part = part_of({**result.record, "digest": result.digest}, name=result.definition.name, snapshot=0)
     return StackedSource(part=part, path=result.candidate.path)
 
 
@@ -225,13 +227,15 @@ class _Guard:
     def _judge(self, names: list[str]) -> tuple[Loss, ...]:
         pull, found = self._pull, self._pull.run.found
         assert found is not None, "something is served"
+        placed = [name for name in names if self._tried[name].part.has_places]
         bundled = [layer.part.name for layer in self._old.values() if layer.part.kind == REGISTRY]
         bundled += [self._tried[name].part.name for name in names if self._tried[name].part.kind == REGISTRY]
         try:
             with contextlib.ExitStack() as opened:
                 new = [
-                    (name, opened.enter_context(IndexReader.open(f"{self._tried[name].path}/index"))) for name in names
+                    (name, opened.enter_context(IndexReader.open(f"{self._tried[name].path}/index"))) for name in placed
                 ]
+                networks = self._judge_networks(names, opened)
                 verdict = judge(
                     pull.settings,
                     [(self._served[0], found.base)],
@@ -247,7 +251,31 @@ class _Guard:
                 result.report.warnings.append(text)
             return ()
         self._note(verdict)
-        return verdict.losses
+        return (*verdict.losses, *networks)
+
+    def _judge_networks(self, names: list[str], opened: contextlib.ExitStack) -> tuple[Loss, ...]:
+        """What would be lost of networks."""
+        found = self._pull.run.found
+        assert found is not None
+        if found.network is None:
+            return ()
+
+        def reader(layer: StackedSource) -> IndexReader:
+            return opened.enter_context(IndexReader.open(f"{layer.path}/network"))
+
+        tried = [self._tried[name] for name in names if self._tried[name].part.has_networks]
+        losses = judge_networks(
+            self._pull.settings,
+            [opened.enter_context(IndexReader.open(found.network))],
+            [reader(layer) for layer in tried],
+            moving={
+                name: reader(self._old[name]) for name in sorted(self._moving) if self._old[name].part.has_networks
+            },
+            lenient=[name for name in self._moving if self._results[name].lenient],
+        )
+        # A source that said nothing of networks before cannot have lost any of it.
+        own = [name for name in sorted(self._moving) if self._old[name].part.has_networks]
+        return tuple(Loss(loss.reason, loss.charged or max(own, default=None)) for loss in losses)
 
     def _note(self, verdict: Verdict) -> None:
         """Write down how many addresses change their country, if one snapshot is all that changes."""

@@ -15,17 +15,19 @@ import numpy as np
 
 from geolookup.index.builder import IndexBuilder
 from geolookup.index.flatten import I64, U32, U64, Array
-from geolookup.index.layout import EMPTY
 from geolookup.index.scratch import Seen
 from geolookup.model.errors import PullError, StateDamagedError
 from geolookup.model.types import field_values
 from geolookup.sources.blocks import MASKED, Batch, BlocksV6
 from geolookup.sources.locids import Numbering, place_digest
 from geolookup.sources.places import PlaceFields, Places
-from geolookup.sources.recorded import NOWHERE, Records
+from geolookup.sources.recorded import Records
 from geolookup.state.base import files
 from geolookup.state.base.candidate import Candidate
+from geolookup.state.base.parts import PLACE
+from geolookup.state.generations.assemble import counts_of
 from geolookup.state.generations.cache import BlockRow, Cache, CacheWriter, GeolocationRow
+from geolookup.sync.pull.recording import RecordStaging
 from geolookup.upstream.decode import PulledGeolocation
 
 _DIGEST_MODULUS = 1 << 256
@@ -46,10 +48,12 @@ class Staged:
     """The content of a candidate: ``rows`` as CURRENT records them, and the ``digest`` of the content.
 
     The digest depends on locids, fields and ranges only: not on the order, nor on how an address was written.
+    ``layer`` is the one that it feeds.
     """
 
     rows: dict[str, Any]
     digest: str
+    layer: str = PLACE
 
 
 class Staging:
@@ -148,10 +152,7 @@ class Staging:
             summary = self._index.write(self._candidate.index, extra={"digest": digest})
         rows = {
             **self._rows,
-            "segments_v4": summary.segments_v4,
-            "segments_v6": summary.segments_v6,
-            "addresses_v4": str(summary.covered_v4),
-            "addresses_v6": str(summary.covered_v6),
+            **counts_of(summary),
         }
         return Staged(rows=rows, digest=digest)
 
@@ -170,11 +171,6 @@ class ColumnStaging:
         With ``records`` the batches' numbers are of those.
         """
         self._records = records
-        #: For each record the number that it has in the index, or -1 as long as no block leads there.
-        self._recorded = np.empty(0, np.int64)
-        self._said = hashlib.sha256()
-        #: By key, the number in the index of each part of ``records``.
-        self._parts: dict[str, dict[int, int]] = {}
         self._candidate = candidate
         self._places = places
         self._numbering = numbering
@@ -187,6 +183,7 @@ class ColumnStaging:
             records=records is not None,
             folder=candidate.path,
         )
+        self._recording = None if records is None else RecordStaging(records, self._index, candidate)
         self._mask_slot: int | None = None
         #: For each number in the table the position in the arrays, or -1 as long as no block leads there.
         self._at = np.empty(0, np.int64)
@@ -212,9 +209,9 @@ class ColumnStaging:
 
         :raises StateUnwritableError: if the disk is full, or fails
         """
-        if self._records is not None:
+        if self._records is not None and self._recording is not None:
             batch, weak = self._records.apart(batch)
-            self._add_weak(weak)
+            self._recording.add(weak)
         numbers = batch.v4.place, batch.v6.place
         four, six = batch if self._records is None else self._records.as_places(batch)
         self._number_new_places(np.concatenate([four.place, six.place]))
@@ -241,20 +238,6 @@ class ColumnStaging:
                 first, last = _packed(six, part)
                 self._cache.add_numbers(6, zip(self._locid(place[part]).tolist(), first, last, strict=True))
 
-    def _add_weak(self, batch: Batch) -> None:
-        """Add blocks whose records say no place: nothing but the index has them."""
-        four, six = batch
-        if len(four.place):
-            slots = self._slots_of(four.place)
-            self._hash("weak 4", four.first, four.last, slots)
-            with files.file_errors(self._candidate.index):
-                self._index.extend_columns_v4(four.first, four.last, slots)
-        if len(six.place):
-            slots = self._slots_of(six.place)
-            self._hash("weak 6", *six[:4], slots)
-            with files.file_errors(self._candidate.index):
-                self._index.extend_columns_v6(*six[:4], slots)
-
     def finish(self, about: Mapping[str, str]) -> Staged:
         """Complete both files durably, once the source's last batch was added. ``about`` is written into cache.db.
 
@@ -267,8 +250,8 @@ class ColumnStaging:
         for name in sorted(self._columns):
             digest.update(self._columns[name].digest())
         digest.update(hashlib.sha256(self._digests).digest())
-        if self._records is not None:
-            digest.update(self._said.digest())
+        if self._recording is not None:
+            digest.update(self._recording.digest("").encode())
         if self._numbered:
             digest.update(np.ascontiguousarray(self._locids, "<i8").tobytes())
         text = digest.hexdigest()
@@ -292,10 +275,7 @@ class ColumnStaging:
                 "blocks": self._blocks,
                 "custom_blocks": int(counts[custom].sum()),
                 "masks": self._masks,
-                "segments_v4": summary.segments_v4,
-                "segments_v6": summary.segments_v6,
-                "addresses_v4": str(summary.covered_v4),
-                "addresses_v6": str(summary.covered_v6),
+                **counts_of(summary),
             },
             digest=text,
         )
@@ -332,46 +312,13 @@ class ColumnStaging:
 
     def _slots_of(self, numbers: U32) -> U32:
         """What blocks have in the index in place of slots: the numbers there of their records."""
-        assert self._records is not None
-        begun = len(self._recorded)
-        if begun < len(self._records):
-            self._recorded = np.concatenate([self._recorded, np.full(len(self._records) - begun, -1, np.int64)])
+        assert self._recording is not None
         masked = numbers == MASKED
-        if masked.all():
-            return np.full(len(numbers), self._slots[-1], np.uint32)
-        numbers = np.where(masked, 0, numbers)
-        new = np.unique(numbers[~masked & (self._recorded[numbers] < 0)]).astype(np.uint32)
-        if len(new):
-            self._add_records(new)
-        found = self._recorded[numbers].astype(np.uint32)
-        self._hash("record", found)
-        found[masked] = self._slots[-1]
+        found = np.full(len(numbers), self._slots[-1], np.uint32)
+        if not masked.all():
+            found[~masked] = self._recording.numbers(numbers[~masked], lambda places: self._slots[self._at[places]])
+            self._recording.hash("record", found[~masked])
         return found
-
-    def _add_records(self, new: U32) -> None:
-        """Add records to the index, with those of their parts that it does not have yet."""
-        assert self._records is not None
-        places = self._records.places(new)
-        weak = places == NOWHERE
-        slots = np.full(len(new), EMPTY, np.uint32)
-        slots[~weak] = self._slots[self._at[places[~weak]]]
-        self._said.update(np.ascontiguousarray(places, "<u4").tobytes())
-        columns = {}
-        with files.file_errors(self._candidate.index):
-            for key in self._records.names:
-                column = self._records.column(key, new)
-                used, which = np.unique(column, return_inverse=True)
-                known = self._parts.setdefault(key, {0: 0})
-                for number in used.tolist():
-                    if number not in known:
-                        part = self._records.part(key, number)
-                        known[number] = self._index.add_part(key, part)
-                        self._said.update(f"{key}:{len(part)}:".encode() + part)
-                numbers = np.array([known[number] for number in used.tolist()], np.uint32)
-                columns[key] = numbers[which.reshape(-1)]
-                self._said.update(key.encode() + np.ascontiguousarray(columns[key], "<u4").tobytes())
-            begin = self._index.extend_records(slots, columns)
-        self._recorded[new] = np.arange(begin, begin + len(new))
 
     def _position(self, place: U32) -> I64:
         """Places as positions in the arrays, of which the last is the mask's."""

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from geolookup.exports.content import LayerChoice
     from geolookup.exports.export import Exported, ExportForm, export
     from geolookup.lookup.engine import GeoLookup
+    from geolookup.lookup.network import Network
     from geolookup.lookup.record import Record
     from geolookup.model.errors import (
         BlockError,
@@ -103,6 +104,7 @@ __all__ = [
     "LicenceError",
     "Match",
     "MissingExtraError",
+    "Network",
     "NewGeolocation",
     "NoStateError",
     "Operation",
@@ -161,6 +163,7 @@ _HOMES = {
     "Layer": "model.types",
     "LayerChoice": "exports.content",
     "Match": "model.types",
+    "Network": "lookup.network",
     "Record": "lookup.record",
     "NewGeolocation": "model.types",
     "Operation": "state.edits.outbox.operations",

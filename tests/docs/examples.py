@@ -76,6 +76,14 @@ True
 >>> record["country"]["iso_code"], record.find("country.names.en"), record.find("location.time_zone")
 ('US', 'United States', None)
 """,
+    "Network": """
+>>> found = geolookup.Network(  # as `geo.network("8.8.8.8")` gives it, if a source says who runs the address
+...     address="8.8.8.8", first="8.8.8.0", last="8.8.8.255",
+...     facts={"autonomous_system_number": 15169}, sources={"autonomous_system_number": "asn"},
+... )
+>>> found.asn, found.source_of("asn"), found.is_anonymous_vpn, found.network
+(15169, 'asn', None, '8.8.8.0/24')
+""",
     "Segment": """
 >>> with geolookup.open() as geo:
 ...     first = next(geo.segments(4))

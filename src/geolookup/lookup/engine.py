@@ -12,11 +12,12 @@ from geolookup.lookup.follow import NO_LIMIT, Follower, Freshness
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model import addresses
 from geolookup.model.addresses import parse, parse_any
-from geolookup.model.errors import IndexDamagedError, InvalidAddressError, SettingsError
+from geolookup.model.errors import IndexDamagedError, InvalidAddressError, SettingsError, StateDamagedError
 from geolookup.model.types import Geolocation, Layer, Match, Segment
 
 if TYPE_CHECKING:
     from geolookup.index import _native
+    from geolookup.lookup.network import Network
     from geolookup.lookup.record import Record
     from geolookup.model.addresses import AddressLike
     from geolookup.model.reports import Explanation, StateCheck, Status
@@ -207,15 +208,36 @@ class GeoLookup:
         """
         return self.with_snapshot(lambda snapshot: snapshot.match(str(address), *parse_any(address)))
 
+    def network(self, address: "AddressLike") -> "Network | None":
+        """Who runs an address, and what it is: its facts, each with the source that said it; None if none says any.
+
+        For each fact the first source counts that has it. Custom geolocations do not change it.
+
+        :raises InvalidAddressError: if the address is malformed
+        :raises StateDamagedError: if the index of networks is gone
+        """
+        family, value = parse_any(address)
+        return self._with_networks(lambda snapshot: snapshot.network(str(address), family, value))
+
+    def _with_networks(self, work: Callable[[Snapshot], _T]) -> _T:
+        """`with_snapshot` for what opens the index of networks, which retention may have removed meanwhile."""
+        try:
+            return self.with_snapshot(work)
+        except StateDamagedError:
+            self._follower.look_soon()
+            return self.with_snapshot(work)
+
     def record(self, address: "AddressLike") -> "Record | None":
-        """All that is known of an address's place, in the shape of GeoIP2's City records; None if no block covers it.
+        """All that is known of an address, in the shape of GeoIP2's Enterprise records; None if nothing is.
 
         It is a read-only mapping (``record["location"]["time_zone"]``), decoded where it is asked for: all that the
-        source says, with its types; for a custom geolocation, what its fields say.
+        source of its place says, with its types, and under ``traits`` what the sources say of its network, each fact by
+        the first that has it. For a custom geolocation the place is what its fields say.
 
         :raises InvalidAddressError: if the address is malformed
         """
-        return self.with_snapshot(lambda snapshot: snapshot.record(*parse_any(address)))
+        family, value = parse_any(address)
+        return self._with_networks(lambda snapshot: snapshot.record(family, value))
 
     def explain(self, address: "AddressLike") -> "Explanation":
         """Why an address resolves as it does: every covering block of both layers, and which wins by which rule.

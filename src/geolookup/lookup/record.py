@@ -23,6 +23,8 @@ Detail: TypeAlias = Literal["city", "country"]
 #: A region that is a code, not a name.
 REGION_CODE = re.compile(r"[A-Z0-9]{1,3}", re.ASCII)
 _COORDINATES = ("latitude", "longitude")
+#: The key under which records have the facts of networks.
+TRAITS = "traits"
 _METRO_CODE = re.compile(r"0*[0-9]{1,5}", re.ASCII)
 _MOST_METRO = 0xFFFF
 
@@ -77,6 +79,12 @@ class Record(Mapping[str, Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Record.made, (self.as_dict(),)
+
+    def with_traits(self, facts: Mapping[str, Any]) -> "Record":
+        """The same with the facts of a network under ``traits``."""
+        found = Record({**self._parts, TRAITS: b""}, self._coordinates)
+        found._decoded = {**self._decoded, TRAITS: facts}
+        return found
 
     def find(self, path: str) -> Any:
         """What stands at a path (``location.time_zone``, ``subdivisions.0.names.en``), or None."""

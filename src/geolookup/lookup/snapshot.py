@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from geolookup.index import _native
+    from geolookup.lookup.network import Network, Networks
     from geolookup.lookup.record import Record
     from geolookup.model.addresses import Family
 
@@ -115,7 +116,7 @@ def match_in(base: OpenLayer, custom: OpenLayer, address: str, family: "Family",
 class Snapshot:
     """The files that one CURRENT named, open. Only its caches change, so a lookup keeps one and needs no lock."""
 
-    __slots__ = ("_is_in_use", "base", "current", "custom", "fast", "has_custom", "stamp")
+    __slots__ = ("_is_in_use", "_networks", "_path", "base", "current", "custom", "fast", "has_custom", "stamp")
 
     def __init__(self, published: Published, stamp: tuple[int, ...] | None, module: "ModuleType | None") -> None:
         self.current = published.current
@@ -131,6 +132,8 @@ class Snapshot:
             self.base, self.custom = OpenLayer(base, places[0]), OpenLayer(custom, places[1])
         self.has_custom = published.overlay.location_count > 0
         self.stamp = stamp
+        self._path = published.network
+        self._networks: Networks | None = None
         self._is_in_use = False
 
     def go_on(self) -> None:
@@ -170,13 +173,35 @@ class Snapshot:
         """The answer for an address and its range, or None."""
         return match_in(self.base, self.custom, address, family, value)
 
-    def record(self, family: "Family", value: int) -> "Record | None":
-        """All that is known of an address's place, or None."""
-        from geolookup.lookup.record import record_at  # late: a plain lookup needs none
+    def networks(self) -> "Networks | None":
+        """The index of networks, opened when it is first asked for; None if no source says who runs addresses.
 
+        :raises IndexDamagedError: if it is not what was published
+        :raises StateDamagedError: if it is gone
+        """
+        if self._networks is None and self._path is not None:
+            from geolookup.lookup.network import Networks  # late: a plain lookup needs none
+
+            self._networks = Networks(self._path, self.current)  # two threads may both do so, and one's is let go
+        return self._networks
+
+    def network(self, address: str, family: "Family", value: int) -> "Network | None":
+        """Who runs an address, or None; it repeats ``address``."""
+        networks = self.networks()
+        return None if networks is None else networks.network(address, family, value)
+
+    def record(self, family: "Family", value: int) -> "Record | None":
+        """All that is known of an address, its place and its network, or None."""
+        from geolookup.lookup.record import TRAITS, Record, record_at  # late: a plain lookup needs none
+
+        networks = self.networks()
+        facts = None if networks is None else networks.facts(family, value)
         family, value = self.answering(family, value)
         found = record_at(self.custom.reader, family, value)
-        return record_at(self.base.reader, family, value) if found is None else found
+        found = record_at(self.base.reader, family, value) if found is None else found
+        if facts is None:
+            return found
+        return Record.made({TRAITS: facts}) if found is None else found.with_traits(facts)
 
     def matches(self, text: str, family: "Family", first: int, last: int) -> Iterator[tuple[int, int, Match | None]]:
         """The answers for the addresses from ``first`` to ``last``: pieces with their ends, gaps with None.

@@ -1,0 +1,235 @@
+"""Who runs an address, and what it is: the facts of its network, each as the first source says it that has it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from geolookup.index.layout import EMPTY
+from geolookup.index.reader import IndexReader
+from geolookup.lookup.record import Record
+from geolookup.model.addresses import IPV4_MAX, IPV6_MAX, held_in, holding, to_text
+from geolookup.model.errors import IndexFileError, StateDamagedError
+from geolookup.model.facts import NETWORK_FACTS, Fact
+from geolookup.state.base.current import require_network
+from geolookup.state.packs.reading import readable
+
+if TYPE_CHECKING:
+    from geolookup.model.addresses import Family
+    from geolookup.state.base.current import Current
+
+_TRAITS = "traits."
+
+
+def key_of(fact: Fact) -> str:
+    """The key of a fact of networks, which is GeoIP2's: ``asn`` is ``autonomous_system_number``."""
+    return fact.path.removeprefix(_TRAITS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """Who runs an address, and what it is.
+
+    ``address`` is as it was asked for; ``first`` and ``last`` are the inclusive ends of the largest range around it in
+    which every address has these facts from these sources. ``facts`` are all that is said, with their types, by
+    GeoIP2's keys (``autonomous_system_number``) or, if GeoIP2 has none, by the source's own: a read-only mapping,
+    decoded where it is asked for. ``sources`` has the name of the source that said each, by the same keys. The typed
+    facts are members too; each is None if no source says it.
+    """
+
+    address: str
+    first: str
+    last: str
+    facts: Mapping[str, Any]
+    sources: Mapping[str, str]
+
+    @property
+    def asn(self) -> int | None:
+        """The number of the autonomous system."""
+        return cast("int | None", self.typed("asn"))
+
+    @property
+    def as_organization(self) -> str | None:
+        """The organisation that the autonomous system is of."""
+        return cast("str | None", self.typed("as_organization"))
+
+    @property
+    def isp(self) -> str | None:
+        """The internet service provider."""
+        return cast("str | None", self.typed("isp"))
+
+    @property
+    def organization(self) -> str | None:
+        """The organisation that uses the addresses."""
+        return cast("str | None", self.typed("organization"))
+
+    @property
+    def domain(self) -> str | None:
+        """The second-level domain of the addresses' names."""
+        return cast("str | None", self.typed("domain"))
+
+    @property
+    def connection_type(self) -> str | None:
+        """How they are connected: ``Cable/DSL``, ``Cellular``, ``Corporate``, ``Satellite`` …"""
+        return cast("str | None", self.typed("connection_type"))
+
+    @property
+    def user_type(self) -> str | None:
+        """Who uses them: ``residential``, ``business``, ``hosting`` …"""
+        return cast("str | None", self.typed("user_type"))
+
+    @property
+    def is_anonymous(self) -> bool | None:
+        """Whether they belong to any kind of anonymous network."""
+        return cast("bool | None", self.typed("is_anonymous"))
+
+    @property
+    def is_anonymous_vpn(self) -> bool | None:
+        """Whether they are of a provider of anonymous VPNs."""
+        return cast("bool | None", self.typed("is_anonymous_vpn"))
+
+    @property
+    def is_hosting_provider(self) -> bool | None:
+        """Whether they are of a hosting provider."""
+        return cast("bool | None", self.typed("is_hosting_provider"))
+
+    @property
+    def is_public_proxy(self) -> bool | None:
+        """Whether there is a public proxy."""
+        return cast("bool | None", self.typed("is_public_proxy"))
+
+    @property
+    def is_residential_proxy(self) -> bool | None:
+        """Whether there is a proxy on a residential connection."""
+        return cast("bool | None", self.typed("is_residential_proxy"))
+
+    @property
+    def is_tor_exit_node(self) -> bool | None:
+        """Whether there is a Tor exit."""
+        return cast("bool | None", self.typed("is_tor_exit_node"))
+
+    @property
+    def is_anycast(self) -> bool | None:
+        """Whether they are announced from several places."""
+        return cast("bool | None", self.typed("is_anycast"))
+
+    @property
+    def network(self) -> str:
+        """The largest network (CIDR) inside ``first`` to ``last`` that holds the address."""
+        return largest_network(self.address, self.first, self.last)
+
+    def typed(self, name: str) -> str | int | bool | None:
+        """A fact by its name among the members; None if no source says it, or as a value of another type.
+
+        :raises KeyError: if no fact of networks has this name
+        """
+        fact = NETWORK_FACTS[name]
+        return typed(fact, self.facts.get(key_of(fact)))
+
+    def source_of(self, name: str) -> str | None:
+        """The name of the source that said a fact, by its name among the members or its key; None if none did."""
+        fact = NETWORK_FACTS.get(name)
+        return self.sources.get(name if fact is None else key_of(fact))
+
+    def flat(self) -> dict[str, Any]:
+        """The object that the command line writes: the typed facts by name, all others that are said by their keys."""
+        keys = {key_of(fact) for fact in NETWORK_FACTS.values()}
+        return {
+            **{name: self.typed(name) for name in NETWORK_FACTS},
+            **{key: value for key, value in self.facts.items() if key not in keys},
+        }
+
+
+def typed(fact: Fact, value: Any) -> str | int | bool | None:
+    """A value as a fact of its type, or None if it is none: text that is empty, or anything else."""
+    if fact.kind == "text":
+        return value if isinstance(value, str) and value else None
+    if fact.kind == "boolean":
+        return value if isinstance(value, bool) else None
+    bits = 16 if fact.kind == "uint16" else 32
+    return value if type(value) is int and 0 <= value < 1 << bits else None
+
+
+def largest_network(address: str, first: str, last: str) -> str:
+    """The largest network (CIDR) inside a range that holds an address of it; all three are text."""
+    from ipaddress import ip_address  # late: few ask for it
+
+    at, low, high = (ip_address(text) for text in (address, first, last))
+    value, bits, width = int(at), 0, low.max_prefixlen
+    if at.version > low.version:  # IPv4-mapped
+        value &= IPV4_MAX
+    while bits < width:
+        begin = value >> bits + 1 << bits + 1
+        if begin < int(low) or begin + (1 << bits + 1) - 1 > int(high):
+            break
+        bits += 1
+    return f"{to_text(4 if width == 32 else 6, value >> bits << bits)}/{width - bits}"
+
+
+class Networks:
+    """The open index of a generation's networks."""
+
+    __slots__ = ("reader",)
+
+    def __init__(self, path: str, current: "Current") -> None:
+        """Open the file at ``path``, which may be packed.
+
+        :raises IndexDamagedError: if it is not what was published
+        :raises StateDamagedError: if it is gone
+        """
+        try:
+            reader = IndexReader.open(readable(path))
+        except IndexFileError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                raise StateDamagedError(f"{path}: is gone: sync again, or open the state anew") from error
+            raise
+        require_network(reader.header, path, current)
+        self.reader = reader
+
+    def record(self, family: "Family", value: int) -> int:
+        """The number of an address's facts in the index, `EMPTY` if nothing covers it.
+
+        :raises IndexDamagedError: if the file is damaged there
+        """
+        found = self.reader.record(family, value)
+        if found == EMPTY and family == 6 and (held := held_in(value)) is not None:
+            return self.reader.record(4, held)
+        return found
+
+    def piece(self, family: "Family", value: int) -> tuple[int, int, int]:
+        """`record`, with the ends of the range, or of the gap, around the address.
+
+        A 6to4 address of which no source says anything has the facts of the IPv4 address that it holds.
+        """
+        found, first, last = self.reader.segment(family, value)
+        if found != EMPTY or family == 4 or (held := held_in(value)) is None:
+            return found, first, last
+        found, low, high = self.reader.segment(4, held)
+        low, high = holding(low, high)
+        return found, max(first, low), min(last, high)
+
+    def facts(self, family: "Family", value: int) -> Record | None:
+        """The facts of an address by their keys, or None."""
+        found = self.record(family, value)
+        return None if found == EMPTY else Record(self.reader.parts(found), {})
+
+    def network(self, address: str, family: "Family", value: int) -> Network | None:
+        """The facts of an address with their range and sources, or None; it repeats ``address``."""
+        found, first, last = self.piece(family, value)
+        if found == EMPTY:
+            return None
+        return Network(
+            address=address,
+            first=to_text(family, first),
+            last=to_text(family, last),
+            facts=Record(self.reader.parts(found), {}),
+            sources=self.reader.said(found),
+        )
+
+    def pieces(self, family: "Family", first: int, last: int) -> Iterator[tuple[int, int, int]]:
+        """The ranges from one address to another, cut to them: (first, last, number), gaps with `EMPTY`."""
+        limit = IPV4_MAX if family == 4 else IPV6_MAX
+        reached = first
+        while reached <= min(last, limit):
+            found, _, end = self.piece(family, reached)
+            yield reached, min(end, last), found
+            reached = end + 1

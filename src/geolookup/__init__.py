@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from geolookup.model.reports import (
         AnswerSince,
         CoveringBlock,
+        ExplainedFact,
         Explanation,
         RunFailure,
         SourceStatus,
@@ -85,6 +86,7 @@ __all__ = [
     "EditState",
     "Editor",
     "EditsDamagedError",
+    "ExplainedFact",
     "Explanation",
     "ExportForm",
     "Exported",
@@ -153,6 +155,7 @@ _HOMES = {
     "CoveringBlock": "model.reports",
     "EditState": "state.edits.outbox.row:State",
     "Editor": "state.editor",
+    "ExplainedFact": "model.reports",
     "Explanation": "model.reports",
     "ExportForm": "exports.export",
     "Exported": "exports.export",

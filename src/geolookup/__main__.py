@@ -8,6 +8,13 @@ written yet, and the click application does it all.
 
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from geolookup.model.addresses import Family
+    from geolookup.state.base.current import Published
+
 
 def main() -> int:
     """Run the command with the process's arguments and return its exit status."""
@@ -41,7 +48,7 @@ def _may_be_address(argument: str) -> bool:
 def _answers(arguments: list[str]) -> tuple[str, int, str] | None:
     """The lines to print, the exit status and a note for a person; or None if the click application must answer."""
     from geolookup.cli import exit_codes
-    from geolookup.cli.streams import match_line, not_covered_line
+    from geolookup.cli.streams import match_line, not_covered_line, shows_networks
     from geolookup.index.reader import segment_of_both
     from geolookup.model.addresses import parse, to_text
     from geolookup.model.errors import GeoLookupError
@@ -58,11 +65,13 @@ def _answers(arguments: list[str]) -> tuple[str, int, str] | None:
         published = open_published(home)
         if any(entry.get("max_age_s") for entry in published.current.sources):
             return None  # whether that makes it stale is not for here
+        words = _network_words(published)
         for argument, (family, value) in zip(arguments, parsed, strict=True):
             found = segment_of_both(published.base, published.overlay, family, value)
+            network = words(family, value) if words is not None and (found is None or shows_networks()) else ""
             if found is None:
-                code = exit_codes.NOT_COVERED
-                lines.append(not_covered_line(argument))
+                code = code if network else exit_codes.NOT_COVERED
+                lines.append(not_covered_line(argument, network))
                 continue
             reader, slot, first, last = found
             locid, country, region, city, postalcode = reader.location(slot)[:5]
@@ -79,9 +88,10 @@ def _answers(arguments: list[str]) -> tuple[str, int, str] | None:
                     last=to_text(family, last),
                     layer=reader.layer,
                     pending=reader.pending(slot),
+                    network=network,
                 )
             )
-    except GeoLookupError:
+    except (GeoLookupError, ValueError):  # a value of a record that is damaged
         return None
     note = ""
     if without_city and sys.stderr.isatty():
@@ -89,6 +99,33 @@ def _answers(arguments: list[str]) -> tuple[str, int, str] | None:
 
         note = MORE if published.current.source == BUNDLED else ""
     return "\n".join(lines) + "\n", code, note
+
+
+def _network_words(published: "Published") -> "Callable[[Family, int], str] | None":
+    """What tells an address's network in words, "" if nothing is known of it; None if no source says any.
+
+    :raises IndexFileError: if the index of networks is not what was published
+    """
+    if published.network is None:
+        return None
+    from geolookup.cli.streams import network_text
+    from geolookup.index.reader import EMPTY, IndexReader, network_record
+    from geolookup.state.base.current import require_network
+
+    opened: list[IndexReader] = []
+    path, current = published.network, published.current
+
+    def words(family: "Family", value: int) -> str:
+        from geolookup.index.mmdb import plain
+
+        if not opened:
+            opened.append(IndexReader.open(path))
+            require_network(opened[0].header, path, current)
+        found = network_record(opened[0], family, value)
+        parts = {} if found == EMPTY else opened[0].parts(found)
+        return network_text({key: plain(part) for key, part in parts.items()})
+
+    return words
 
 
 def _home() -> str | None:

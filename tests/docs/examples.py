@@ -90,6 +90,11 @@ True
 >>> first.first == 8 << 24, first.geolocation.locid
 (True, 1)
 """,
+    "ExplainedFact": """
+>>> with geolookup.open() as geo:
+...     geo.explain("8.8.8.8").facts  # no source says who runs it
+()
+""",
     "Explanation": """
 >>> with geolookup.open() as geo:
 ...     found = geo.explain("8.8.8.8")

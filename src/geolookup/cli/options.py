@@ -105,6 +105,11 @@ as_of_option = click.option(
     "2026-02-01, 06:00 (local time, unless it has a zone).",
 )
 kind_option = click.option("--kind", metavar="KIND", help="What kind of file it is, instead of what its content says.")
+layer_option = click.option(
+    "--layer",
+    type=click.Choice(["place", "network"]),
+    help="Use only what it says of where addresses are, or only what it says of who runs them. If not given, both.",
+)
 fields_option = click.option(
     "--field",
     "fields",

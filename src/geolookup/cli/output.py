@@ -11,7 +11,15 @@ import msgspec
 
 from geolookup.base.text import harmless
 from geolookup.cli import interrupt, streams
-from geolookup.cli.streams import harmless_lines, malformed_line, match_line, not_covered_line
+from geolookup.cli.streams import (
+    harmless_lines,
+    malformed_line,
+    match_line,
+    network_text,
+    not_covered_line,
+    shows_networks,
+)
+from geolookup.model.facts import NETWORK_FACTS
 from geolookup.model.types import FLAT_NAMES, Match, flat_not_covered
 
 
@@ -27,6 +35,7 @@ class Write(Protocol):
 
 
 if TYPE_CHECKING:
+    from geolookup.lookup.network import Network
     from geolookup.lookup.ranges import RangePart
     from geolookup.lookup.record import Record
 
@@ -189,21 +198,34 @@ def answers(
     *,
     ranges: bool = False,
     record_of: "Callable[[str], Record | None] | None" = None,
+    network_of: "Callable[[str], Network | None] | None" = None,
+    words_of: "Callable[[RangePart], str] | None" = None,
 ) -> Iterator[Write]:
     """A writer for answers in one of the formats, one call an address; an empty one stands for a blank line.
 
     It writes as it goes, so a stream of any length needs constant memory. ``only`` are the members that are written,
     all of them if it is None; as text they are values, separated by tabs. With ``ranges``, CSV has columns for the
     sizes of their parts. ``record_of`` gives the record of an address: paths in ``only`` lead into it, and without
-    ``only`` it is written whole.
+    ``only`` it is written whole. ``network_of`` gives its network, whose typed facts are members then;
+    ``words_of`` has the words for the networks of a part that has no place.
     """
     out = sys.stdout
 
+    def network(address: str, error: str | None, part: "RangePart | None") -> "Network | None":
+        # A part of a range has one place, and maybe many networks.
+        if network_of is None or error is not None or part is not None or not address:
+            return None
+        return network_of(address)
+
     def flat(address: str, match: Match | None, error: str | None, part: "RangePart | None") -> dict[str, Any]:
         found = flat_answer(address, match, error, part)
+        if network_of is not None and error is None and part is None:
+            its = network(address, error, part)
+            found |= dict.fromkeys(NETWORK_FACTS) if its is None else {name: its.typed(name) for name in NETWORK_FACTS}
         if record_of is None:
             return found
-        record = None if match is None else record_of(match.first if part is not None else address)
+        asked = address if part is None else part.first
+        record = record_of(asked) if error is None and asked else None
         if only is None:
             return {**found, "record": None if record is None else record.as_dict()}
         return {**found, **{path: None if record is None else record.find(path) for path in only if "." in path}}
@@ -221,8 +243,12 @@ def answers(
     elif form == "text":
 
         def write_text(address: str, match: Match | None, error: str | None, part: "RangePart | None" = None) -> None:
-            _write_text(out, address, match, error, part)
-            if record_of is not None and match is not None:
+            its = network(address, error, part) if match is None or shows_networks() else None
+            words = "" if its is None else network_text(its.facts)
+            if part is not None and match is None and words_of is not None:
+                words = words_of(part)
+            _write_text(out, address, match, error, part, words)
+            if record_of is not None and error is None:
                 for path, value in _leaves(flat(address, match, error, part)["record"]):
                     _write(out, f"  {harmless(path)}\t{harmless(value_text(value))}\n")
 
@@ -310,15 +336,18 @@ def _write(out: TextIO, text: str) -> None:
     out.write(text)
 
 
-def _write_text(out: TextIO, address: str, match: Match | None, error: str | None, part: "RangePart | None") -> None:
+def _write_text(
+    out: TextIO, address: str, match: Match | None, error: str | None, part: "RangePart | None", network: str
+) -> None:
     more = () if part is None else (addresses_text(part.addresses), _percent(part.share))
     if match is None and part is not None:
         origin = () if out.isatty() else ("-",)
-        _write(out, "\t".join([not_covered_line(address), f"{part.first}-{part.last}", *origin, *more]) + "\n")
+        _write(out, "\t".join([not_covered_line(address, network), f"{part.first}-{part.last}", *origin, *more]) + "\n")
         return
     if match is None:
         # One line for each that was asked for, also if it was blank or malformed: `paste` depends on it.
-        unknown = malformed_line(address) if error is not None else not_covered_line(address) if address else ""
+        unknown = malformed_line(address) if error is not None else ""
+        unknown = unknown or (not_covered_line(address, network) if address else "")
         _write(out, unknown + "\n")
         return
     place = match.geolocation
@@ -334,6 +363,7 @@ def _write_text(out: TextIO, address: str, match: Match | None, error: str | Non
         layer=match.layer,
         pending=match.pending,
         more=more,
+        network=network,
     )
     _write(out, line + "\n")
 

@@ -13,6 +13,7 @@ from geolookup.cli import exit_codes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any, TextIO
 
 COLOURS = ("auto", "always", "never")
@@ -157,10 +158,12 @@ def match_line(
     layer: str,
     pending: bool,
     more: "tuple[str, ...]" = (),
+    network: str = "",
 ) -> str:
     """Address, place, range, origin and ``more``, separated by tabs.
 
-    On a terminal the origin stands last, and only if it is custom or pending: `explain` tells the number.
+    On a terminal the origin stands last, and only if it is custom or pending: `explain` tells the number. ``network``,
+    the words of `network_text`, is at the end there, and nowhere else.
     """
     place = place_text(map(harmless, (city, region, postalcode, country)))
     waits = ", pending" if pending else ""
@@ -171,6 +174,8 @@ def match_line(
         cells += [*more, f"{layer}{waits}"]
     else:
         cells += more
+    if network and shows_networks():
+        cells.append(network)
     return "\t".join(cells)
 
 
@@ -179,9 +184,26 @@ def harmless_lines(text: str) -> str:
     return "\n".join([harmless(line, _MAX_LENGTH) for line in text.split("\n")])
 
 
-def not_covered_line(address: str) -> str:
-    """The line for an address that no block covers."""
-    return f"{harmless(address)}\tnot covered"
+def not_covered_line(address: str, network: str = "") -> str:
+    """The line for an address that no block covers; ``network`` is what is known of it all the same."""
+    return f"{harmless(address)}\t{f'no place, {network}' if network else 'not covered'}"
+
+
+def shows_networks() -> bool:
+    """True if the line for a place has the words for its network too: on a terminal."""
+    return _is_terminal(sys.stdout)
+
+
+def network_text(facts: "Mapping[str, Any]") -> str:
+    """The words for a network by its facts: its AS, else what is known of it; "" if there are no facts."""
+    number, name = facts.get("autonomous_system_number"), facts.get("autonomous_system_organization")
+    if number or name:
+        return harmless(" ".join(([f"AS{number}"] if number else []) + ([str(name)] if name else [])))
+    for key in ("organization", "isp", "domain", "connection_type", "user_type"):
+        if facts.get(key):
+            return harmless(str(facts[key]))
+    flags = [key.removeprefix("is_").replace("_", " ") for key in facts if facts[key] is True]
+    return harmless(", ".join(flags)) or ("a network that is known" if facts else "")
 
 
 def malformed_line(address: str) -> str:

@@ -496,6 +496,19 @@ def source_of(reader: "IndexReader", slot: int) -> str:
     return "custom" if reader.layer == "custom" else reader.source(slot) or "service"
 
 
+def network_record(reader: "IndexReader", family: "Family", value: int) -> int:
+    """The number of an address's record in an index of networks, `EMPTY` if nothing covers it.
+
+    A 6to4 address of which no source says anything has that of the IPv4 address that it holds.
+
+    :raises IndexDamagedError: if the file is damaged there
+    """
+    found = reader.record(family, value)
+    if found == EMPTY and family == 6 and (held := held_in(value)) is not None:
+        return reader.record(4, held)
+    return found
+
+
 def segment_of_both(
     base: "IndexReader", overlay: "IndexReader", family: "Family", value: int
 ) -> "tuple[IndexReader, int, int, int] | None":

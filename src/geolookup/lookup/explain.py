@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from geolookup.lookup.explain_network import explained_facts
 from geolookup.lookup.snapshot import OpenLayer, Snapshot, match_in
 from geolookup.model import precedence
 from geolookup.model.errors import GeoLookupError, StateBusyError, StateDamagedError, StateError, StateUnwritableError
@@ -71,6 +72,7 @@ def explain(
     """
     current = snapshot.current
     directory = StateDirectory(home)
+    facts = explained_facts(snapshot, home, family, value)
     match = of_blocks = snapshot.match(address, family, value)
     if (answering := snapshot.answering(family, value)) != (family, value):
         family, value = answering
@@ -121,6 +123,7 @@ def explain(
         age_s=age_s(current.confirmed),
         confirmed=not current.is_embedded,
         since=answer_since(directory, current.generation, of_blocks, family, value),
+        facts=facts,
         edits=unreadable or tuple(f"{edit.describe()} ({edit.state})" for _, laid in ranked[:1] for edit in laid.edits),
     )
 

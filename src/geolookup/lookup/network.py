@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from geolookup.index.layout import EMPTY
-from geolookup.index.reader import IndexReader
+from geolookup.index.reader import IndexReader, network_record
 from geolookup.lookup.record import Record
 from geolookup.model.addresses import IPV4_MAX, IPV6_MAX, held_in, holding, to_text
 from geolookup.model.errors import IndexFileError, StateDamagedError
@@ -190,10 +190,7 @@ class Networks:
 
         :raises IndexDamagedError: if the file is damaged there
         """
-        found = self.reader.record(family, value)
-        if found == EMPTY and family == 6 and (held := held_in(value)) is not None:
-            return self.reader.record(4, held)
-        return found
+        return network_record(self.reader, family, value)
 
     def piece(self, family: "Family", value: int) -> tuple[int, int, int]:
         """`record`, with the ends of the range, or of the gap, around the address.

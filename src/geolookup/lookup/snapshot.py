@@ -185,6 +185,11 @@ class Snapshot:
             self._networks = Networks(self._path, self.current)  # two threads may both do so, and one's is let go
         return self._networks
 
+    def networks_in(self, family: "Family", first: int, last: int) -> Iterator[tuple[int, int, int]]:
+        """What is known of networks in a range: see `Networks.pieces`."""
+        networks = self.networks()
+        return iter(()) if networks is None else networks.pieces(family, first, last)
+
     def network(self, address: str, family: "Family", value: int) -> "Network | None":
         """Who runs an address, or None; it repeats ``address``."""
         networks = self.networks()

@@ -92,8 +92,11 @@ def _sources(directory: StateDirectory, current: Current, freshness: Freshness) 
                 rows = read_report(snapshot_path(directory.home, part.snapshot))["published"]["rows"]
         since, limit = limits.get(name, (str(entry.get("checked_at", "")), freshness.max_age_s))
         counts = answers.get(name)
+        if counts is None and not part.has_places:
+            counts = (0, 0)
         if counts is None:
             counts = (rows.get("addresses_v4", 0), rows.get("addresses_v6", 0)) if name in parts else (0, 0)
+        of_networks = current.published.get("network_answers", {}).get(name, (0, 0))
         yield SourceStatus(
             name=name,
             kind=part.kind,
@@ -120,6 +123,10 @@ def _sources(directory: StateDirectory, current: Current, freshness: Freshness) 
             problem=entry.get("problem"),
             problem_since=entry.get("since"),
             overdue=name in late,
+            layer=part.layer,
+            network_blocks=int(rows.get("network_blocks", 0)),
+            network_addresses_v4=int(of_networks[0]),
+            network_addresses_v6=int(of_networks[1]),
         )
 
 

@@ -41,6 +41,20 @@ class CoveringBlock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedFact:
+    """One fact of an address's network: its ``value``, and the ``source`` that said it.
+
+    ``name`` is its member of `Network`, or its key if it has none. ``others`` are the sources below that said something
+    else, each with what it said.
+    """
+
+    name: str
+    value: object
+    source: str
+    others: tuple[tuple[str, object], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerSince:
     """Since when an address has had its answer.
 
@@ -67,7 +81,8 @@ class Explanation:
     the winner first and the others in the order in which they would have won. ``generation`` is the published sync
     that answered and ``age_s`` the seconds since it was pulled or last confirmed; nobody confirms the bundled data
     (``confirmed`` is false), so theirs count from their own date. ``edits`` describes the pending edits behind the
-    answer, oldest first. ``since`` says since when this has been the answer, None if that was not recorded.
+    answer, oldest first. ``since`` says since when this has been the answer, None if that was not recorded. ``facts``
+    are those of its network, empty if nothing is known of that.
     """
 
     address: str
@@ -79,6 +94,7 @@ class Explanation:
     edits: tuple[str, ...] = ()
     confirmed: bool = True
     since: AnswerSince | None = None
+    facts: tuple[ExplainedFact, ...] = ()
 
     def __iter__(self) -> Iterator[CoveringBlock]:
         return iter(self.covering)
@@ -96,7 +112,9 @@ class SourceStatus:
     change of the stack is held, has 0 and ``serves`` false. ``held`` is the digest of its held snapshot, or None.
     ``problem`` says why the last sync could not use it, and ``problem_since`` from when on; both are None while all is
     well. Of a source that never could be pulled ``digest`` and ``checked_at`` are empty. ``overdue`` is true if its
-    licence wants the served version gone.
+    licence wants the served version gone. ``layer`` is the one that it feeds, ``place``, ``network`` or ``both``; what
+    it says of networks is counted by ``network_blocks``, and the addresses of which it says a fact that answers by
+    ``network_addresses_v4`` and ``network_addresses_v6``.
     """
 
     name: str
@@ -124,11 +142,19 @@ class SourceStatus:
     problem: str | None
     problem_since: str | None
     overdue: bool = False
+    layer: str = "place"
+    network_blocks: int = 0
+    network_addresses_v4: int = 0
+    network_addresses_v6: int = 0
 
     def as_dict(self) -> dict[str, object]:
         """All of it by name; counts of IPv6 addresses as text, since they have up to 39 digits."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {**found, "addresses_v6": str(self.addresses_v6)}
+        return {
+            **found,
+            "addresses_v6": str(self.addresses_v6),
+            "network_addresses_v6": str(self.network_addresses_v6),
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ import numpy as np
 
 from geolookup.model.errors import DataFileError, PullError
 from geolookup.model.reports import Progress, unwatched
-from geolookup.sources.blocks import MASKED
+from geolookup.sources.blocks import MASKED, NetworkBatch
 from geolookup.sources.definition import file_name
 from geolookup.sources.kinds.service import ServiceReading
 from geolookup.sources.protocol import BadRow, KeptKey, Reading
@@ -21,7 +21,8 @@ class Contents:
     ``files`` are those of an archive or folder that are read, ``not_read`` the others, in the order of their names;
     both are empty of a single file. ``rows`` counts what the file holds, ``blocks_v4`` and ``blocks_v6`` what can be
     looked up of it, ``masks`` those of the blocks that are known to have no location. ``places`` counts those that
-    blocks lead to, ``countries`` are their codes, sorted. ``columns_not_read`` are columns that are no fields of ours,
+    blocks lead to, ``countries`` are their codes, sorted. ``network_blocks`` say who runs addresses, in ``networks``
+    different ways; ``facts`` are their keys. ``columns_not_read`` are columns that are no fields of ours,
     ``keys`` those of records, with where they are kept. ``dated`` is when the file says that it was made (ISO 8601), or
     empty. ``licence``, ``attribution``, ``redistribute`` and ``keep_days`` are the terms of the provider whose file
     this seems to be, or empty, true and None. ``bad`` counts the bad rows, of which ``bad_rows`` are the first
@@ -38,6 +39,9 @@ class Contents:
     masks: int
     places: int
     countries: tuple[str, ...]
+    network_blocks: int
+    networks: int
+    facts: tuple[str, ...]
     columns_not_read: tuple[str, ...]
     keys: tuple[KeptKey, ...]
     rows_without_location: int
@@ -70,11 +74,16 @@ def contents_of(
     """
     four = six = 0
     seen: set[int] = set()
+    networks: set[int] = set()
     gathered = reading.gathered
     gathered.tell = progress
     refused: str | None = None
     try:
-        for batch in reading.batches(lenient=True):
+        for batch in reading.batches(lenient=True, networks=True):
+            if isinstance(batch, NetworkBatch):
+                for family in batch:
+                    networks.update(np.unique(family.place).tolist())
+                continue
             four += len(batch.v4.place)
             six += len(batch.v6.place)
             for family in batch:
@@ -97,6 +106,9 @@ def contents_of(
         blocks_v6=six,
         masks=gathered.masks,
         places=len(places),
+        network_blocks=gathered.network_blocks,
+        networks=len(networks),
+        facts=tuple(sorted(gathered.networks.names)) if networks else (),
         countries=tuple(sorted({gathered.places[number].country for number in places} - {""})),
         columns_not_read=tuple(gathered.columns_not_read),
         keys=tuple(gathered.keys),

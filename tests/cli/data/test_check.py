@@ -51,7 +51,7 @@ def test_each_key_of_records_is_named_with_where_it_is_kept(capsys: pytest.Captu
         ("country", "country.names.en", 1),
         ("country_code", "country.iso_code", 1),
         ("timezone", "location.time_zone", 1),
-        ("hosting", "extra.hosting", 1),
+        ("hosting", "traits.is_hosting_provider", 1),
         ("geolookup", "extra.geolookup", 1),
     }
     ours = {"country": {"iso_code": "DE"}, "geolookup": {"layer": "default", "source": "a"}}
@@ -69,13 +69,17 @@ def test_every_example_is_as_it_should_be(
         folder.mkdir()
         found = checked_json(capsys, example.write(folder))
         assert found["kind"] == example.kind
-        assert found["blocks_v4"] + found["blocks_v6"] == len(example.blocks)
-        assert found["blocks_v6"] == sum(":" in first for first, _, _ in example.blocks)
-        assert found["countries"] == sorted({place.country for _, _, place in example.blocks if place} - {""})
+        placed = [block for block in example.blocks if not isinstance(block[2], dict)]
+        networks = [block[2] for block in example.blocks if isinstance(block[2], dict)]
+        assert found["blocks_v4"] + found["blocks_v6"] == len(placed)
+        assert found["blocks_v6"] == sum(":" in first for first, _, _ in placed)
+        assert found["network_blocks"] == len(networks)
+        assert set(found["facts"]) == set().union(*networks)
+        assert found["countries"] == sorted({place.country for _, _, place in placed if place} - {""})
         if example.kind == "list":  # the custom one is left out
             assert (found["places"], found["custom_left_out"]) == (2, 1)
         else:
-            assert found["places"] == len({place for _, _, place in example.blocks if place})
+            assert found["places"] == len({place for _, _, place in placed if place})
 
 
 def test_bad_rows_are_named_up_to_twenty_and_all_are_counted(

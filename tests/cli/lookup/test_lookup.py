@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from geolookup.cli.app import run
+from geolookup.model.facts import NETWORK_FACTS
 from tests.support.data.states import place, publish
 from tests.support.users.quick_commands import forked
 
@@ -146,6 +147,7 @@ def test_ndjson_has_one_object_an_address_in_their_order() -> None:
         ("ip", "8.0.0.1"), ("locid", 1), ("country", "US"), ("region", "CA"), ("city", "city 1"),
         ("postalcode", "94103"), ("latitude", 37.5), ("longitude", -122.0), ("dmacode", ""), ("areacode", ""),
         ("first", "8.0.0.0"), ("last", "8.7.255.255"), ("layer", "default"), ("pending", False), ("source", "service"),
+        *((name, None) for name in NETWORK_FACTS),
     ]  # fmt: skip
     assert (found[1]["ip"], found[1]["locid"], set(found[1])) == ("8.8.8", None, {"ip", "locid", "error"})
     assert (found[2]["ip"], found[2]["locid"], set(found[2])) == ("7.7.7.7", None, set(found[0]))

@@ -16,6 +16,7 @@ from geolookup.cli.options import (
     fields_option,
     json_option,
     kind_option,
+    layer_option,
     load_service_settings,
     load_settings,
     state_directory,
@@ -39,15 +40,25 @@ from geolookup.upstream.geolocations import GeolocationsClient
 _NAMED = 20
 _SHOWN_FILES = 8
 _NOT_FOUND = 404
+_SHOWN_FACTS = 14
+_MOST_FACTS = 400
 
 
 @click.command()
 @click.argument("file", metavar="FILE|URL", required=False)
 @click.option("--source", "name", metavar="NAME", help="Check the source of this name, as the next sync would read it.")
 @kind_option
+@layer_option
 @fields_option
 @json_option
-def check(file: str | None, name: str | None, kind: str | None, fields: tuple[str, ...], as_json: bool) -> int:
+def check(
+    file: str | None,
+    name: str | None,
+    kind: str | None,
+    layer: str | None,
+    fields: tuple[str, ...],
+    as_json: bool,
+) -> int:
     """Say what kind of file it is, what is in it, and which of its rows are bad. Nothing is changed.
 
     \b
@@ -66,9 +77,9 @@ def check(file: str | None, name: str | None, kind: str | None, fields: tuple[st
         raise click.UsageError("give a FILE or --source NAME")
     settings = load_settings() if file is not None else load_service_settings(None)
     if file is not None:
-        (definition,) = given([file], kind=kind or "", fields=fields_of(fields))
-    elif kind or fields:
-        raise click.UsageError("--kind and --field belong to FILE: those of a source stand in the settings")
+        (definition,) = given([file], kind=kind or "", fields=fields_of(fields), layer=layer or "")
+    elif kind or layer or fields:
+        raise click.UsageError("--kind, --layer and --field belong to FILE: those of a source stand in the settings")
     else:
         definition = _named(settings, str(name))
     found = _service(settings) if definition.is_service else _contents(settings, definition, file)
@@ -95,7 +106,13 @@ def _contents(settings: Settings, definition: Definition, file: str | None) -> C
     limits = Limits(bad_rows=settings.bad_rows, bad_rows_share=settings.bad_rows_share)
     with _as_a_file(definition, settings, file) as (path, shown):
         with (
-            open_source(path, kind=definition.kind or None, fields=definition.fields or None, limits=limits) as reading,
+            open_source(
+                path,
+                kind=definition.kind or None,
+                fields=definition.fields or None,
+                layer=definition.layer,
+                limits=limits,
+            ) as reading,
             output.progress("rows", "row") as progress,
         ):
             found = contents_of(reading, progress, location=shown)
@@ -164,6 +181,7 @@ def _say(found: Contents) -> None:
         ("blocks", _blocks(found)),
         ("places", f"{found.places:,}"),
         ("countries", _countries(found.countries)),
+        *([("networks", _networks(found))] if found.network_blocks else []),
     ]
     if found.columns_not_read:
         lines.append(("not read", f"the columns {_names(found.columns_not_read)}; --field FIELD=COLUMN reads one"))
@@ -205,6 +223,11 @@ def _key(each: KeptKey) -> str:
 def _blocks(found: Contents) -> str:
     masks = f", {found.masks:,} of them known to have no location" if found.masks else ""
     return f"{found.blocks_v4:,} IPv4, {found.blocks_v6:,} IPv6{masks}"
+
+
+def _networks(found: Contents) -> str:
+    facts = ", ".join(found.facts[:_SHOWN_FACTS]) + (", …" if len(found.facts) > _SHOWN_FACTS else "")
+    return harmless(f"{found.network_blocks:,} blocks of {found.networks:,} different networks: {facts}", _MOST_FACTS)
 
 
 def _names(names: tuple[str, ...]) -> str:

@@ -17,6 +17,7 @@ from geolookup.cli.options import (
     fields_option,
     json_option,
     kind_option,
+    layer_option,
     load_settings,
     state_directory,
 )
@@ -41,6 +42,7 @@ _NAMES = (
     *(
         "name",
         "kind",
+        "layer",
         "location",
         "preset",
         "fields",
@@ -73,6 +75,7 @@ def source() -> None:
 @click.option("--before", metavar="NAME", help="Above the source of this name.")
 @click.option("--last", is_flag=True, help="Below all others, which is the default.")
 @kind_option
+@layer_option
 @fields_option
 @click.option("--token-file", metavar="FILE", help="A file (mode 0600) with this source's own secret.")
 @click.option(
@@ -87,6 +90,7 @@ def add(
     before: str | None,
     last: bool,
     kind: str | None,
+    layer: str | None,
     fields: tuple[str, ...],
     as_json: bool,
     **given: str | None,
@@ -107,6 +111,7 @@ def add(
     interrupt.changing(settings_path())
     refuse_location(location)
     values = _values(location, name, kind, fields_of(fields))
+    values |= {"layer": layer} if layer else {}
     values |= {key: value for key, value in given.items() if value}
     if token_file := values.get("token_file"):
         values["token_file"] = os.path.abspath(os.path.expanduser(token_file))
@@ -219,7 +224,7 @@ def list_sources(only: tuple[str, ...] | None, as_json: bool) -> int:
         return exit_codes.DONE
     found = [define(source) for source in settings.stack]
     terms = [_terms(each, pulled) for each in found]
-    with output.table("source", "kind", "location", "data of", "licence") as row:
+    with output.table("source", "kind", "location", "data of", "licence", "layer") as row:
         for each, asked in zip(found, terms, strict=True):
             where = settings.url if each.is_service else without_secret(each.location)
             row(
@@ -228,6 +233,7 @@ def list_sources(only: tuple[str, ...] | None, as_json: bool) -> int:
                 where or "",
                 _day(pulled.get(each.name)),
                 _licence(each, asked),
+                _layer(each, pulled.get(each.name)),
             )
     if not found:
         terms = [entry for entry in pulled.values() if entry.get("given")]
@@ -289,6 +295,13 @@ def _licence(found: Definition, terms: Mapping[str, Any]) -> str:
     return str(terms["licence"] or ("" if found.is_service else UNKNOWN_LICENCE))
 
 
+def _layer(found: Definition, entry: Mapping[str, Any] | None) -> str:
+    """The layer that a source feeds: as its last snapshot does, else as the settings ask for; "" if neither says."""
+    if entry is not None and entry.get("digest"):
+        return str(entry.get("layer", "place"))
+    return found.layer
+
+
 def _day(entry: Mapping[str, Any] | None) -> str:
     """The day that a source's data are of, as far as the state knows."""
     if entry is None or not entry.get("digest"):
@@ -303,6 +316,7 @@ def _as_dict(source: SourceSettings, url: str | None, pulled: Mapping[str, Mappi
     return {
         "name": found.name,
         "kind": found.kind,
+        "layer": _layer(found, pulled.get(found.name)),
         "location": (url or "") if found.is_service else without_secret(found.location),
         "preset": source.preset,
         "fields": dict(found.fields),

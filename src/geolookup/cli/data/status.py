@@ -32,8 +32,13 @@ def _source_line(source: SourceStatus, *, bundled: bool) -> str:
     parts.append(f"data {of_day(source.dated)}")
     if not bundled:
         parts.append(f"checked {in_words(source.age_s)} ago{' (STALE)' if source.stale else ''}")
-    parts.append(f"{words.count(source.geolocations, 'geolocation')}, {words.count(source.blocks, 'block')}")
-    parts.append(f"answers {source.addresses_v4} IPv4 and {source.addresses_v6:.3g} IPv6 addresses")
+    if source.layer != "network":
+        parts.append(f"{words.count(source.geolocations, 'geolocation')}, {words.count(source.blocks, 'block')}")
+        parts.append(f"answers {source.addresses_v4} IPv4 and {source.addresses_v6:.3g} IPv6 addresses")
+    if source.layer != "place":
+        known = f"{source.network_addresses_v4} IPv4 and {source.network_addresses_v6:.3g} IPv6 addresses"
+        parts.append(f"{words.count(source.network_blocks, 'block')} of networks")
+        parts.append(f"knows the network of {known}")
     if source.kind != SERVICE:
         licence = source.licence or f"licence {UNKNOWN_LICENCE}"
         parts.append(licence + ("" if source.redistribute else " (export refuses to hand it on)"))

@@ -15,6 +15,7 @@ from geolookup.cli.options import (
     fields_option,
     json_option,
     kind_option,
+    layer_option,
     load_service_settings,
     load_settings,
     state_to_publish,
@@ -44,6 +45,7 @@ _TOP = 20
 @click.command()
 @click.argument("locations", metavar="[FILE|URL]...", nargs=-1)
 @kind_option
+@layer_option
 @fields_option
 @url_option
 @url_moved_option
@@ -56,6 +58,7 @@ _TOP = 20
 def sync(
     locations: tuple[str, ...],
     kind: str | None,
+    layer: str | None,
     fields: tuple[str, ...],
     url: str | None,
     url_moved: bool,
@@ -71,7 +74,8 @@ def sync(
     \b
     If nothing is configured, give FILE, a file, a folder or an https address: it becomes the only
     source, and later syncs pull it again. Its content says which kind of file it is, unless --kind
-    does. Of several files, IPv4 and IPv6 say, the first one that covers an address answers.
+    does. Of several files, IPv4 and IPv6 say, the first one that covers an address answers. Files that
+    say who runs addresses (AS numbers, VPNs) are merged fact by fact: the first that has a fact says it.
 
     \b
     A list that is incomplete, unreadable or suspiciously small is not published, nor is one by which
@@ -87,6 +91,7 @@ def sync(
       geolookup sync dbip-city-lite.mmdb
       geolookup sync --preview dbip-city-lite-2026-12.mmdb
       geolookup sync cities-ipv4.csv cities-ipv6.csv
+      geolookup sync dbip-city-lite.mmdb GeoLite2-ASN.mmdb
       geolookup sync --url https://geo.example.com
       geolookup sync --preview --addresses vips.txt
     """
@@ -94,8 +99,8 @@ def sync(
         raise click.UsageError("--accept publishes what is held, --preview publishes nothing: give one of them")
     if addresses is not None and not preview:
         raise click.UsageError("--addresses belongs to --preview")
-    if not locations and (kind or fields):
-        raise click.UsageError("--kind and --field belong to FILE: those of a source stand in the settings")
+    if not locations and (kind or layer or fields):
+        raise click.UsageError("--kind, --layer and --field belong to FILE: those of a source stand in the settings")
     pulls = not locations and not bundled and digest is None
     settings = load_service_settings(url, pulls=True) if pulls else load_settings(url=url)
     sources: tuple[Definition, ...] = ()
@@ -110,7 +115,8 @@ def sync(
                 f"geolookup source add {shlex.quote(locations[0])}. If they are of another state: "
                 f"GEOLOOKUP_CONFIG={os.devnull} geolookup sync {shlex.quote(locations[0])}"
             )
-        sources = given(locations, kind=named(kind).name if kind else "", fields=fields_of(fields))
+        known_kind = named(kind).name if kind else ""
+        sources = given(locations, kind=known_kind, fields=fields_of(fields), layer=layer or "")
     directory, before = state_to_publish(settings, wait_s=wait_s)
     known = None if before is None else before.published.get("url")
     if bundled:

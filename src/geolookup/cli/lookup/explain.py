@@ -21,7 +21,8 @@ def explain(address: str, as_of: str | None, as_json: bool) -> int:
 
     \b
     It also says since when this is the answer: which generation or edit brought it, and what was
-    answered before, as far as generations are kept.
+    answered before, as far as generations are kept. Of its network it says which source said each
+    fact, and which others said something else.
     Examples:
       geolookup explain 8.8.8.8
       geolookup explain 8.8.8.8 --as-of yesterday
@@ -30,7 +31,7 @@ def explain(address: str, as_of: str | None, as_json: bool) -> int:
         found = geo.explain(address)
     names = _site_names() if any(item.layer == "custom" for item in found.covering) else {}
     output.emit(as_json, lambda: explanation_object(found, names), lambda: _explanation_text(found, names))
-    return exit_codes.NOT_COVERED if found.match is None else exit_codes.DONE
+    return exit_codes.NOT_COVERED if found.match is None and not found.facts else exit_codes.DONE
 
 
 def _site_names() -> dict[int, str]:
@@ -66,6 +67,15 @@ def explanation_object(found: Explanation, names: Mapping[int, str]) -> dict[str
         "source": found.source,
         "age_s": round(found.age_s, 3),
         "since": None if found.since is None else _since_object(found.since),
+        "facts": [
+            {
+                "name": fact.name,
+                "value": fact.value,
+                "source": fact.source,
+                "others": [{"source": name, "value": value} for name, value in fact.others],
+            }
+            for fact in found.facts
+        ],
     }
 
 
@@ -115,6 +125,9 @@ def _explanation_text(found: Explanation, names: Mapping[int, str]) -> list[str]
         whose = "" if item.source in ("service", "custom") else f" of {item.source}"
         lines.append(f"  {verdict:<5} {item.block}  {what}{whose}: {item.reason}")
     lines += [f"  pending: {edit}" for edit in found.edits]
+    for fact in found.facts:
+        others = "".join(f"; {name} says {output.value_text(value)}" for name, value in fact.others)
+        lines.append(f"  {fact.name} {output.value_text(fact.value)}, says {fact.source}{others}")
     lines += [] if found.since is None else [_since_text(found.since)]
     age = in_words(found.age_s)
     since = f"confirmed {age} ago" if found.confirmed else f"{age} old (nobody confirms these data)"

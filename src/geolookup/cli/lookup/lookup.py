@@ -2,18 +2,24 @@
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
+from geolookup.base.text import count
 from geolookup.cli import interrupt, output
 from geolookup.cli.inputs import Tally, ok_options, read_addresses
 from geolookup.cli.options import as_of_option, chosen_fields, delimiter_option, formats
+from geolookup.cli.streams import network_text
+from geolookup.index.layout import EMPTY
 from geolookup.lookup.asked import Pick, read_field, read_range
 from geolookup.lookup.engine import GeoLookup
-from geolookup.lookup.ranges import parts_of_range
+from geolookup.lookup.ranges import RangePart, parts_of_range
+from geolookup.model.addresses import parse
 from geolookup.model.errors import InvalidAddressError, InvalidRangeError
+from geolookup.model.facts import NETWORK_FACTS
 from geolookup.model.types import FLAT_NAMES
 from geolookup.sources.bundled import BUNDLED, MORE
 from geolookup.sync import opening
@@ -54,7 +60,7 @@ FORMATS = ("text", "json", "ndjson", "csv")
 @click.option(
     "--record", is_flag=True, help="Add all that the source says of the place, in the shape of GeoIP2's records."
 )
-@chosen_fields(FLAT_NAMES, paths=True)
+@chosen_fields((*FLAT_NAMES, *NETWORK_FACTS), paths=True)
 @as_of_option
 @ok_options
 def lookup(
@@ -78,8 +84,11 @@ def lookup(
     Addresses are arguments, or come from files, one per line; - reads standard input. Files may be
     compressed. Ports, brackets, quotes and blanks around an address are left out. In files a blank
     line, or -, has an empty answer, so that lines keep their places.
-    Exit status: 0 all covered, 4 some not covered, 5 some malformed (or 0: --ok-uncovered,
-    --ok-malformed).
+    If a source says who runs addresses, the number and name of the AS stand at the end of the line on
+    a terminal, and an address without a place says what is known of it. --json has the facts of its
+    network: asn, as_organization, is_anonymous_vpn and so on, null if no source says it.
+    Exit status: 0 all covered, 4 some not covered (nothing is known of their place nor of their
+    network), 5 some malformed (or 0: --ok-uncovered, --ok-malformed).
 
     \b
     Examples:
@@ -89,6 +98,7 @@ def lookup(
       geolookup lookup --as-of yesterday 8.8.8.8
       geolookup 8.8.8.8 --field country
       geolookup 8.8.8.8 --field location.time_zone
+      geolookup 8.8.8.8 --field asn --field as_organization
       geolookup 8.8.8.8 --record --json
     """
     if record and (only is not None or form == "csv"):
@@ -101,7 +111,15 @@ def lookup(
         geo = stack.enter_context(opening.open_or_build(as_of=as_of))
         wanted = record or any("." in name for name in only or ())
         record_of = geo.record if wanted else None
-        write = stack.enter_context(output.answers(form, only, ranges=_has_ranges(addresses), record_of=record_of))
+        answers = output.answers(
+            form,
+            only,
+            ranges=_has_ranges(addresses),
+            record_of=record_of,
+            network_of=geo.network,
+            words_of=partial(_networks_of, geo),
+        )
+        write = stack.enter_context(answers)
         without_city = False
         reached = interrupt.Progress("address")
         with tally.sums() if is_stream else contextlib.nullcontext():
@@ -143,7 +161,9 @@ def _answer(geo: GeoLookup, write: output.Write, tally: Tally, where: str, text:
     for address, match in found:
         write(address, match, None)
         if match is None:
-            tally.not_covered += 1
+            known = geo.network(address) is not None
+            tally.found += known
+            tally.not_covered += not known
             continue
         tally.found += 1
         without_city |= match.layer == "default" and not match.geolocation.city
@@ -167,11 +187,28 @@ def _answer_range(
         write(text, part.match, None, part)
     if answer.count > top:
         output.note(f"{text}: and {answer.count - top:,} smaller parts: --top {answer.count} shows all")
-    if answer.covered:
+    if answer.covered or geo.with_snapshot(lambda snapshot: any(_known(snapshot.networks_in(*wanted)))):
         tally.found += 1
     else:
         tally.not_covered += 1
     return False
+
+
+def _networks_of(geo: GeoLookup, part: RangePart) -> str:
+    """The words for the network of a part that has no place, "" if nothing is known of it; of several their number."""
+    family, first = parse(part.first)
+    _, last = parse(part.last)
+    pieces = geo.with_snapshot(lambda snapshot: list(snapshot.networks_in(family, first, last)))
+    distinct = set(_known(pieces))
+    if not distinct:
+        return ""
+    found = geo.network(part.first) if len(pieces) == 1 else None
+    return count(len(distinct), "network") if found is None else network_text(found.facts)
+
+
+def _known(pieces: Iterable[tuple[int, int, int]]) -> Iterator[int]:
+    """The numbers of what is known of networks; a number above 0 is true, so each is one greater."""
+    return (number + 1 for *_, number in pieces if number != EMPTY)
 
 
 def _asked(addresses: tuple[str, ...], files: tuple[str, ...], delimiter: str | None) -> Iterator[tuple[str, str]]:

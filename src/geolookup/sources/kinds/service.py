@@ -26,8 +26,8 @@ class ServiceReading:
         self.gathered = Gathered(places=Places(numbered=True))
         self._listing = listing
 
-    def batches(self, *, lenient: bool = True) -> Iterator[Batch]:
-        """The blocks, in the order of the list.
+    def batches(self, *, lenient: bool = True, networks: bool = False) -> Iterator[Batch]:  # noqa: ARG002 - it has none
+        """The blocks, in the order of the list. A service says nothing of networks.
 
         Unless ``lenient``, too many bad rows are an error; a sync, which knows geolocations and blocks apart, judges
         that itself.

@@ -1,0 +1,198 @@
+"""What commands say of networks: the line of an address, JSON, fields, exit statuses, explanations, status, check."""
+
+import json
+import os
+import pty
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from geolookup.cli.app import run
+from geolookup.model.facts import NETWORK_FACTS
+from geolookup.settings.source import SourceSettings
+from geolookup.settings.table import Settings
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.sync.pull.pull import pull
+from tests.cli.lookup.test_lookup import command
+from tests.support.users.quick_commands import forked
+
+_CITY = "network,country,city\n8.8.8.0/24,US,Mountain View\n1.1.1.0/24,AU,\n"
+_ASN = (
+    "network,asn,as_organization,is_vpn\n8.8.0.0/16,15169,Google LLC,\n9.9.9.0/24,,,yes\n10.0.0.0/24,7,Seven\x1b[31m,\n"
+)
+_BELOW = "network,asn,isp\n8.8.8.0/24,1,Somebody\n11.0.0.0/24,,An ISP\n"
+
+
+@pytest.fixture(autouse=True)
+def state(home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = []
+    for name, text in (("city", _CITY), ("asn", _ASN), ("below", _BELOW)):
+        path = tmp_path / f"{name}.csv"
+        path.write_text(text, encoding="utf-8")
+        sources.append(SourceSettings(name=name, location=os.fspath(path)))
+    pull(StateDirectory(home), Settings(sources=tuple(sources)))
+    monkeypatch.setenv("GEOLOOKUP_HOME", home)
+
+
+def on_a_terminal(*arguments: str) -> list[str]:
+    import subprocess
+
+    ours, theirs = pty.openpty()
+    subprocess.run([*forked(), "-m", "geolookup", *arguments], stdout=theirs, check=False, timeout=60)
+    os.close(theirs)
+    text = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    return text.splitlines()
+
+
+@pytest.mark.parametrize("asked", [[], ["lookup"]], ids=["at once", "by click"])
+def test_on_a_terminal_the_as_stands_at_the_end_of_the_line(asked: list[str]) -> None:
+    assert on_a_terminal(*asked, "8.8.8.8", "1.1.1.1") == [
+        "8.8.8.8\tMountain View, US\t8.8.8.0-8.8.8.255\tAS15169 Google LLC",
+        "1.1.1.1\tAU\t1.1.1.0-1.1.1.255",
+    ]
+
+
+@pytest.mark.parametrize("asked", [[], ["lookup"]], ids=["at once", "by click"])
+def test_elsewhere_the_columns_of_a_place_stay_what_they_are(asked: list[str]) -> None:
+    result = command(*asked, "8.8.8.8")
+    assert result.stdout.decode() == "8.8.8.8\tMountain View, US\t8.8.8.0-8.8.8.255\tdefault 1000000000\n"
+
+
+@pytest.mark.parametrize("asked", [[], ["lookup"]], ids=["at once", "by click"])
+@pytest.mark.parametrize(
+    ("address", "said", "code"),
+    [
+        ("8.8.4.4", "no place, AS15169 Google LLC", 0),
+        ("9.9.9.9", "no place, anonymous vpn", 0),
+        ("10.0.0.1", "no place, AS7 Seven\\x1b[31m", 0),
+        ("11.0.0.1", "no place, An ISP", 0),
+        ("12.0.0.1", "not covered", 4),
+        ("2002:808:404::1", "no place, AS15169 Google LLC", 0),
+    ],
+)
+def test_an_address_with_a_network_and_no_place_says_so(asked: list[str], address: str, said: str, code: int) -> None:
+    result = command(*asked, address)
+    assert result.stdout.decode() == f"{address}\t{said}\n"
+    assert result.returncode == code
+
+
+def test_one_address_of_which_nothing_is_known_is_enough_for_a_four(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("8.8.4.4", "12.0.0.1").returncode == 4
+    assert run(["lookup", "8.8.4.4", "9.9.9.9"]) == 0
+    assert run(["explain", "8.8.4.4"]) == 0
+    assert run(["explain", "12.0.0.1"]) == 4
+    capsys.readouterr()
+
+
+def test_a_range_without_a_place_says_what_is_known_of_its_networks(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["8.8.4.0/24", "8.0.0.0-10.0.0.255"]) == 0
+    first, *rest = capsys.readouterr().out.splitlines()
+    assert first.split("\t")[1] == "no place, AS15169 Google LLC"
+    assert {line.split("\t")[1] for line in rest} == {
+        "Mountain View, US",
+        "no place, 1 network",
+        "no place, 3 networks",
+    }
+    assert run(["12.0.0.0/24"]) == 4
+    assert "\tnot covered\t" in capsys.readouterr().out
+
+
+def answers(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    capsys.readouterr()
+    run([*arguments, "--json"])
+    return json.loads(capsys.readouterr().out)
+
+
+def test_json_has_the_typed_facts(capsys: pytest.CaptureFixture[str]) -> None:
+    both, alone, none = answers(capsys, "lookup", "8.8.8.8", "9.9.9.9", "12.0.0.1")
+    assert (both["city"], both["asn"], both["as_organization"], both["isp"]) == (
+        "Mountain View",
+        15169,
+        "Google LLC",
+        "Somebody",
+    )
+    assert both["is_anonymous_vpn"] is None
+    assert (alone["country"], alone["asn"], alone["is_anonymous_vpn"]) == (None, None, True)
+    assert {none[name] for name in NETWORK_FACTS} == {None}
+
+
+def test_fields_and_records_lead_to_facts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["lookup", "8.8.8.8", "--fields", "ip,asn,city"]) == 0
+    assert capsys.readouterr().out == "8.8.8.8\t15169\tMountain View\n"
+    assert run(["lookup", "8.8.4.4", "--field", "traits.autonomous_system_number"]) == 0
+    assert capsys.readouterr().out == "15169\n"
+    (found,) = answers(capsys, "lookup", "8.8.4.4", "--record")
+    assert found["record"] == {
+        "traits": {"autonomous_system_number": 15169, "autonomous_system_organization": "Google LLC"}
+    }
+    assert run(["lookup", "9.9.9.9", "--record"]) == 0
+    assert capsys.readouterr().out == "9.9.9.9\tno place, anonymous vpn\n  traits.is_anonymous_vpn\ttrue\n"
+
+
+def test_explain_names_the_source_of_each_fact_and_who_said_something_else(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain", "8.8.8.8"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "  asn 15169, says asn; below says 1" in lines
+    assert "  isp Somebody, says below" in lines
+    facts = {fact["name"]: fact for fact in answers(capsys, "explain", "8.8.8.8")["facts"]}
+    assert facts["asn"] == {
+        "name": "asn",
+        "value": 15169,
+        "source": "asn",
+        "others": [{"source": "below", "value": 1}],
+    }
+
+
+def test_status_and_the_list_of_generations_say_what_each_source_knows(capsys: pytest.CaptureFixture[str]) -> None:
+    city, asn, below = answers(capsys, "status")["sources"]
+    assert [each["layer"] for each in (city, asn, below)] == ["place", "network", "network"]
+    assert (asn["blocks"], asn["network_blocks"], asn["network_addresses_v4"]) == (0, 3, 65536 + 512)
+    assert below["network_addresses_v4"] == 512, "of the first 256 its ISP"
+    run(["status"])
+    assert "3 blocks of networks; knows the network of 66048 IPv4 and 0 IPv6 addresses" in capsys.readouterr().out
+    run(["generations", "show", "1"])
+    assert "below (ranges-csv), snapshot 3, knows the network of 512 IPv4" in capsys.readouterr().out
+
+
+def test_a_source_can_be_kept_to_one_layer(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "both.csv"
+    path.write_text("network,country,asn\n8.8.8.0/24,US,7\n", encoding="utf-8")
+    found = answers(capsys, "check", str(path))
+    assert (found["blocks_v4"], found["network_blocks"], found["facts"]) == (1, 1, ["autonomous_system_number"])
+    for layer, counts in (("place", (1, 0)), ("network", (0, 1))):
+        found = answers(capsys, "check", str(path), "--layer", layer)
+        assert (found["blocks_v4"], found["network_blocks"]) == counts
+    monkeypatch.setenv("GEOLOOKUP_HOME", str(tmp_path / "other"))
+    assert run(["sync", str(path), "--layer", "network"]) == 0
+    assert "published generation 1: 1 block of networks" in capsys.readouterr().out
+    assert answers(capsys, "sync")["outcome"] == "unchanged", "a bare sync reads it in the same way"
+    monkeypatch.setenv("GEOLOOKUP_CONFIG", str(tmp_path / "geolookup.toml"))
+    assert run(["source", "add", str(path), "--layer", "place", "--name", "mine"]) == 0
+    assert 'layer = "place"' in (tmp_path / "geolookup.toml").read_text()
+    capsys.readouterr()
+    assert run(["source", "list"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith("\tplace")
+
+
+def test_a_held_source_of_networks_is_shown_and_compared(
+    capsys: pytest.CaptureFixture[str], home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEOLOOKUP_HOME", str(tmp_path / "other"))
+    path = tmp_path / "many.csv"
+    rows = [f"10.{second}.0.0/16,{second + 1},AS {second}" for second in range(64)]
+    path.write_text("network,asn,as_organization\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    assert run(["sync", str(path)]) == 0
+    path.write_text("network,asn,as_organization\n" + "\n".join(rows[:32]) + "\n", encoding="utf-8")
+    capsys.readouterr()
+    assert run(["sync"]) == 3
+    assert "50.0% of the IPv4 addresses whose network is known would have none" in capsys.readouterr().err
+    assert run(["generations", "diff", "served", "held"]) == 0
+    out = capsys.readouterr().out
+    assert "ranges of networks: 0 added, 32 removed, 0 changed (2097152 IPv4 and 0 IPv6 addresses)" in out
+    assert run(["generations", "show", "held"]) == 0
+    assert "32 blocks of networks" in capsys.readouterr().out
+    assert run(["verify"]) == 0

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class Records:
     """The columns of one open file's records; ``keys`` names them."""
 
-    __slots__ = ("_bytes", "_columns", "_offsets", "_path", "_said", "keys")
+    __slots__ = ("_bytes", "_columns", "_known", "_offsets", "_path", "_said", "keys")
 
     def __init__(self, path: str, header: "Header", sections: "Mapping[str, memoryview[Any]]") -> None:
         """``sections`` are those of the file at ``path``, by name, each in its type."""
@@ -28,6 +28,8 @@ class Records:
         self._offsets = sections.get("parts.offsets")
         self._bytes = sections.get("parts.bytes")
         self._said = sections.get("record.said")
+        #: What was said by whom, by the number of the part: few distinct ones.
+        self._known: dict[int, dict[str, str]] = {}
 
     def parts(self, record: int) -> dict[str, bytes]:
         """The parts of a record by their keys: self-contained values of `mmdb`. What it lacks is left out.
@@ -54,8 +56,11 @@ class Records:
         from geolookup.index import mmdb  # late: a plain lookup needs none
 
         try:
-            found = mmdb.plain(self._part(self._said[record]))
-            return {key: sources[number] for key, number in found.items()}
+            number = self._said[record]
+            if number not in self._known:
+                found = mmdb.plain(self._part(number))
+                self._known[number] = {key: sources[its] for key, its in found.items()}
+            return dict(self._known[number])
         except (IndexError, ValueError, AttributeError, TypeError) as error:
             raise damaged(self._path, f"record.said: entry {record} names no sources") from error
 

@@ -17,7 +17,7 @@ from geolookup.cli.app import run
 from geolookup.columns.arrow import locate
 from geolookup.columns.common import json_of
 from geolookup.model.facts import NETWORK_FACTS
-from geolookup.model.types import FLAT_NAMES, flat_not_covered
+from geolookup.model.types import FLAT_NAMES, MATCH_FACTS, flat_not_covered
 from tests.support.data.two_sources import state
 from tests.support.services.running_share import RunningShare
 
@@ -32,7 +32,7 @@ def members(page: str) -> list[str]:
 
 
 def test_the_page_names_every_member_in_its_order() -> None:
-    assert members(PAGE) == list(FLAT_NAMES)
+    assert members(PAGE) == [*FLAT_NAMES, "network", *MATCH_FACTS]
 
 
 def test_library_command_and_http_have_one_shape(

@@ -12,6 +12,7 @@ from geolookup.index.layout import (
     ITEM_FORMATS,
     MASKS,
     NARROW_EMPTY,
+    PART,
     WIDE_EMPTY,
 )
 from geolookup.index.locations import Locations
@@ -289,6 +290,17 @@ class IndexReader:
 
             self._records = Records(self.path, self.header, self._sections)
         return self._records
+
+    def records(self) -> "Records":
+        """The records by themselves: they keep the file mapped, and so can be asked after `close` too."""
+        from geolookup.index.records import Records  # late: a plain lookup needs none
+
+        own: dict[str, memoryview[Any]] = {
+            name: self.section_bytes(name).cast(ITEM_FORMATS[section.dtype][0])  # type: ignore[call-overload] # its stub knows no computed format
+            for name, section in self.header.sections.items()
+            if name.startswith((PART, "parts.")) and section.dtype in ITEM_FORMATS
+        }
+        return Records(self.path, self.header, own)
 
     def segment4(self, value: int) -> tuple[int, int, int]:
         """The segment or gap around an IPv4 address: its slot or `EMPTY`, and its inclusive ends.

@@ -11,10 +11,14 @@ if TYPE_CHECKING:
     from geolookup.index.mapped import Header
 
 
+#: Parts kept decoded for one file: some 20 MB, if all have names in eight languages.
+MOST_DECODED = 1 << 13
+
+
 class Records:
     """The columns of one open file's records; ``keys`` names them."""
 
-    __slots__ = ("_bytes", "_columns", "_known", "_offsets", "_path", "_said", "keys")
+    __slots__ = ("_bytes", "_columns", "_decoded", "_known", "_offsets", "_path", "_said", "keys")
 
     def __init__(self, path: str, header: "Header", sections: "Mapping[str, memoryview[Any]]") -> None:
         """``sections`` are those of the file at ``path``, by name, each in its type."""
@@ -30,6 +34,7 @@ class Records:
         self._said = sections.get("record.said")
         #: What was said by whom, by the number of the part: few distinct ones.
         self._known: dict[int, dict[str, str]] = {}
+        self._decoded: dict[int, Any] = {}
 
     def parts(self, record: int) -> dict[str, bytes]:
         """The parts of a record by their keys: self-contained values of `mmdb`. What it lacks is left out.
@@ -63,6 +68,28 @@ class Records:
             return dict(self._known[number])
         except (IndexError, ValueError, AttributeError, TypeError) as error:
             raise damaged(self._path, f"record.said: entry {record} names no sources") from error
+
+    def decoded(self, record: int, key: str) -> "Any":
+        """One part of a record, for Python and never to be changed; None if the record lacks it. It is decoded once.
+
+        :raises IndexDamagedError: if the file is damaged there
+        """
+        from geolookup.index import mmdb  # late: a plain lookup needs none
+
+        column = self._columns.get(key)
+        try:
+            number = 0 if column is None else column[record]
+            if not number:
+                return None
+            if number not in self._decoded:
+                if len(self._decoded) >= MOST_DECODED:
+                    self._decoded.clear()  # cheaper than an order of use; parts that are needed again come back
+                self._decoded[number] = mmdb.plain(self._part(number))
+            return self._decoded[number]
+        except mmdb.BadValueError as error:
+            raise damaged(self._path, f"the part {key} of record {record}: {error}") from error
+        except (IndexError, ValueError) as error:
+            raise failed(self._path, error) from error
 
     def _part(self, number: int) -> bytes:
         assert self._offsets is not None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from geolookup.index.layout import EMPTY
 from geolookup.index.reader import IndexReader, network_record
 from geolookup.lookup.record import Record
-from geolookup.model.addresses import IPV4_MAX, IPV6_MAX, held_in, holding, to_text
+from geolookup.model.addresses import IPV4_MAX, IPV6_MAX, held_in, holding, network_around, to_text
 from geolookup.model.errors import IndexFileError, StateDamagedError
 from geolookup.model.facts import NETWORK_FACTS, Fact
 from geolookup.state.base.current import require_network
@@ -115,7 +115,7 @@ class Network:
     @property
     def network(self) -> str:
         """The largest network (CIDR) inside ``first`` to ``last`` that holds the address."""
-        return largest_network(self.address, self.first, self.last)
+        return network_around(self.address, self.first, self.last)
 
     def typed(self, name: str) -> str | int | bool | None:
         """A fact by its name among the members; None if no source says it, or as a value of another type.
@@ -123,7 +123,7 @@ class Network:
         :raises KeyError: if no fact of networks has this name
         """
         fact = NETWORK_FACTS[name]
-        return typed(fact, self.facts.get(key_of(fact)))
+        return fact.typed(self.facts.get(key_of(fact)))
 
     def source_of(self, name: str) -> str | None:
         """The name of the source that said a fact, by its name among the members or its key; None if none did."""
@@ -137,32 +137,6 @@ class Network:
             **{name: self.typed(name) for name in NETWORK_FACTS},
             **{key: value for key, value in self.facts.items() if key not in keys},
         }
-
-
-def typed(fact: Fact, value: Any) -> str | int | bool | None:
-    """A value as a fact of its type, or None if it is none: text that is empty, or anything else."""
-    if fact.kind == "text":
-        return value if isinstance(value, str) and value else None
-    if fact.kind == "boolean":
-        return value if isinstance(value, bool) else None
-    bits = 16 if fact.kind == "uint16" else 32
-    return value if type(value) is int and 0 <= value < 1 << bits else None
-
-
-def largest_network(address: str, first: str, last: str) -> str:
-    """The largest network (CIDR) inside a range that holds an address of it; all three are text."""
-    from ipaddress import ip_address  # late: few ask for it
-
-    at, low, high = (ip_address(text) for text in (address, first, last))
-    value, bits, width = int(at), 0, low.max_prefixlen
-    if at.version > low.version:  # IPv4-mapped
-        value &= IPV4_MAX
-    while bits < width:
-        begin = value >> bits + 1 << bits + 1
-        if begin < int(low) or begin + (1 << bits + 1) - 1 > int(high):
-            break
-        bits += 1
-    return f"{to_text(4 if width == 32 else 6, value >> bits << bits)}/{width - bits}"
 
 
 class Networks:

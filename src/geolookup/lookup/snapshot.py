@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from geolookup.index.native import open_places, open_searcher
 from geolookup.index.reader import EMPTY, IndexReader, segment_of_both, source_of
+from geolookup.lookup.facts import Known, NetworkFacts, RecordFacts
 from geolookup.model.addresses import SIX_TO_FOUR, held_in, holding, to_text
+from geolookup.model.facts import PLACE_FACTS
 from geolookup.model.fields import FIELD_NAMES
-from geolookup.model.types import Geolocation, Layer, Match, Segment, field_values, geolocation_of
+from geolookup.model.types import Geolocation, Layer, Match, Segment, field_values, geolocation_of, with_facts
 from geolookup.state.base.current import Published
 
 if TYPE_CHECKING:
@@ -83,11 +85,12 @@ class CachedPlaces(dict[int, Geolocation]):
 class OpenLayer:
     """One open index file with its geolocations: those made from it so far, or objects that look into it."""
 
-    __slots__ = ("_places", "reader")
+    __slots__ = ("_facts", "_places", "reader")
 
     def __init__(self, reader: IndexReader, places: "_native.Places[Geolocation] | None" = None) -> None:
         self.reader = reader
         self._places: _native.Places[Geolocation] | CachedPlaces = CachedPlaces(reader) if places is None else places
+        self._facts: RecordFacts | None = None
 
     def geolocation(self, slot: int) -> Geolocation:
         try:
@@ -95,33 +98,67 @@ class OpenLayer:
         except KeyError:  # the accelerator has only those whose texts are sound: the reader says what is wrong
             return geolocation_of(self.reader.location(slot))
 
+    @property
+    def facts(self) -> RecordFacts:
+        """The facts of its places."""
+        if self._facts is None:
+            self._facts = RecordFacts(self.reader, PLACE_FACTS)
+        return self._facts
 
-def match_in(base: OpenLayer, custom: OpenLayer, address: str, family: "Family", value: int) -> Match | None:
+
+def match_in(
+    base: OpenLayer,
+    custom: OpenLayer,
+    address: str,
+    family: "Family",
+    value: int,
+    networks: NetworkFacts | None = None,
+) -> Match | None:
     """The answer for an address and its range, or None; the match repeats ``address``."""
     found = segment_of_both(base.reader, custom.reader, family, value)
     if found is None:
         return None
     reader, slot, first, last = found
-    return Match(
+    layer = custom if reader is custom.reader else base
+    ends = to_text(family, first), to_text(family, last)
+    return _match(layer, slot, address, ends, networks, (family, value))
+
+
+def _match(
+    layer: OpenLayer,
+    slot: int,
+    address: str,
+    ends: tuple[str, str],
+    networks: NetworkFacts | None,
+    at: "tuple[Family, int]",
+) -> Match:
+    """The answer of a slot; ``at`` is the address whose facts it has."""
+    reader, place = layer.reader, layer.geolocation(slot)
+    record = reader.record(*at)
+    if at[0] == 6 and (record == EMPTY or reader.slot_of_record(record) == EMPTY):
+        record = reader.record(4, held_in(at[1]) or 0)  # it is of 6to4, and no block of its own answers for it
+    match = Match(
         address=address,
-        geolocation=(custom if reader is custom.reader else base).geolocation(slot),
-        first=to_text(family, first),
-        last=to_text(family, last),
+        geolocation=place,
+        first=ends[0],
+        last=ends[1],
         layer=reader.layer,
         pending=reader.pending(slot),
         source=source_of(reader, slot),
     )
+    return with_facts(match, Known(layer.facts, record, place, networks, at))
 
 
 class Snapshot:
     """The files that one CURRENT named, open. Only its caches change, so a lookup keeps one and needs no lock."""
 
-    __slots__ = ("_is_in_use", "_networks", "_path", "base", "current", "custom", "fast", "has_custom", "stamp")
+    __slots__ = ("_is_in_use", "_networks", "base", "current", "custom", "fast", "has_custom", "stamp")
 
     def __init__(self, published: Published, stamp: tuple[int, ...] | None, module: "ModuleType | None") -> None:
         self.current = published.current
         #: The accelerator's searcher, or None: then only the pure reader works.
         self.fast: _native.Searcher | None = None
+        self._networks = NetworkFacts(published.network, published.current)
         base, custom = published.base, published.overlay
         if module is None:
             self.base, self.custom = OpenLayer(base), OpenLayer(custom)
@@ -132,8 +169,6 @@ class Snapshot:
             self.base, self.custom = OpenLayer(base, places[0]), OpenLayer(custom, places[1])
         self.has_custom = published.overlay.location_count > 0
         self.stamp = stamp
-        self._path = published.network
-        self._networks: Networks | None = None
         self._is_in_use = False
 
     def go_on(self) -> None:
@@ -171,7 +206,7 @@ class Snapshot:
 
     def match(self, address: str, family: "Family", value: int) -> Match | None:
         """The answer for an address and its range, or None."""
-        return match_in(self.base, self.custom, address, family, value)
+        return match_in(self.base, self.custom, address, family, value, self._networks)
 
     def networks(self) -> "Networks | None":
         """The index of networks, opened when it is first asked for; None if no source says who runs addresses.
@@ -179,11 +214,7 @@ class Snapshot:
         :raises IndexDamagedError: if it is not what was published
         :raises StateDamagedError: if it is gone
         """
-        if self._networks is None and self._path is not None:
-            from geolookup.lookup.network import Networks  # late: a plain lookup needs none
-
-            self._networks = Networks(self._path, self.current)  # two threads may both do so, and one's is let go
-        return self._networks
+        return self._networks.opened()
 
     def networks_in(self, family: "Family", first: int, last: int) -> Iterator[tuple[int, int, int]]:
         """What is known of networks in a range: see `Networks.pieces`."""
@@ -217,19 +248,8 @@ class Snapshot:
         for low, high, layer, slot in self._answers(family, first, last):
             if low > reached:
                 yield reached, low - 1, None
-            yield (
-                low,
-                high,
-                Match(
-                    address=text,
-                    geolocation=layer.geolocation(slot),
-                    first=to_text(family, low),
-                    last=to_text(family, high),
-                    layer=layer.reader.layer,
-                    pending=layer.reader.pending(slot),
-                    source=source_of(layer.reader, slot),
-                ),
-            )
+            ends = to_text(family, low), to_text(family, high)
+            yield low, high, _match(layer, slot, text, ends, self._networks, (family, low))
             reached = high + 1
         if reached <= last:
             yield reached, last, None

@@ -254,6 +254,26 @@ def cidrs(family: int, first: int, last: int) -> "Iterator[tuple[int, int]]":
         first += 1 << bits
 
 
+def network_around(address: str, first: str, last: str) -> str:
+    """The largest network inside an inclusive range that holds an address of it, in CIDR form.
+
+    The ends are as `to_text` writes them. If ``address`` is none, the network holds the first.
+    """
+    family, width = (6, 128) if ":" in first else (4, 32)
+    low, high = (_end(text, family) for text in (first, last))
+    value = _end(address, family) if is_address(address) else low
+    host = 0  # bits
+    while host < width and low <= value >> host + 1 << host + 1 and value | (1 << host + 1) - 1 <= high:
+        host += 1
+    return f"{to_text(family, value >> host << host)}/{width - host}"
+
+
+def _end(text: str, family: int) -> int:
+    """The value of an address of a family; IPv4-mapped space inside a range of IPv6 is IPv6."""
+    found, value = parse(text)
+    return value if found == family else _MAPPED_FIRST | value
+
+
 def explain(text: str) -> str:
     """Why a text is not an address: only ever asked on the way to an error."""
     if not text:

@@ -36,6 +36,19 @@ class Fact(Entry):
         """A fact of a layer."""
         self._fill(kind, layer, name, path)
 
+    @property
+    def most(self) -> int:
+        """The largest number of its type; 0 of true and false, and -1 of text."""
+        return {"text": -1, "boolean": 0, "uint16": 0xFFFF, "uint32": 0xFFFF_FFFF}[self.kind]
+
+    def typed(self, value: object) -> "str | int | bool | None":
+        """A value as one of its type, or None if it is none: text that is empty, or anything else."""
+        if self.kind == "text":
+            return value if isinstance(value, str) and value else None
+        if self.kind == "boolean":
+            return value if isinstance(value, bool) else None
+        return value if type(value) is int and 0 <= value <= self.most else None
+
     def __repr__(self) -> str:
         return f"<Fact {self.name}: {self.kind} at {self.path}>"
 

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict
 
 from geolookup.base.text import place_text
 from geolookup.model import addresses
+from geolookup.model.facts import PLACE_FACTS
 from geolookup.model.fields import FIELD_NAMES as FIELD_NAMES  # handed on: whoever has a Geolocation needs its fields
 from geolookup.model.fields import FIELDS as FIELDS
 from geolookup.model.fields import PLACE_NAMES
@@ -17,6 +18,9 @@ StaleRule: TypeAlias = Literal["serve", "warn", "refuse"]
 
 #: The members of the flat object for one address, in their order.
 FLAT_NAMES = ("ip", "locid", *FIELD_NAMES, "first", "last", "layer", "pending", "source")
+
+#: The facts that a match has as members, in their order.
+MATCH_FACTS = (*PLACE_FACTS, "asn", "as_organization")
 
 #: Locids at or below this one are provisional: given here, until the service assigns one.
 PROVISIONAL_LOCID = -(10**15)
@@ -151,13 +155,39 @@ class ListFilters(TypedDict, total=False):
     postalcode: str | None
 
 
+class Facts(Protocol):
+    """Facts by name, None for what nobody says; perhaps each read when it is asked for."""
+
+    def __getitem__(self, name: str, /) -> Any: ...
+
+
+class _WithFacts:
+    """What a match has beside its fields: ``_known`` says the facts of `facts.FACTS` by name, and is not there in one
+    that was made by hand. It counts for no comparison.
+    """
+
+    __slots__ = ("_known",)
+
+    def _fact(self, name: str) -> Any:
+        known: Facts | None = getattr(self, "_known", None)
+        return None if known is None else known[name]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
+class Match(_WithFacts):
     """The answer for an address, and the range that gives it.
 
     ``address`` is as it was asked for; ``first`` and ``last`` are the inclusive ends of the winning segment: every
     address between them has this same answer, from the same layer. ``pending`` is true while the edit behind it has
     not reached the service. ``source`` names the source that it is from; that of the custom layer is ``custom``.
+
+    The members from ``country_name`` on are facts of the address's record: None if no source says them. They are read
+    when they are asked for, also after the state was closed or replaced; copies and pickles have them all. A match that
+    is made by hand, or by `dataclasses.replace`, knows none. Two matches are equal if their fields are: facts do not
+    count.
+
+    :raises IndexDamagedError: when a fact is asked for, if the file is damaged there
+    :raises StateDamagedError: when the first fact of a network is asked for, if retention has removed its index since
     """
 
     address: str
@@ -218,6 +248,72 @@ class Match:
         """The telephone area code; empty if it is not known."""
         return self.geolocation.areacode
 
+    @property
+    def network(self) -> str:
+        """The largest network from ``first`` to ``last`` that holds the address, in CIDR form: ``8.8.8.0/24``.
+
+        Of an answer for a range of addresses it is the one that holds ``first``.
+        """
+        return addresses.network_around(self.address, self.first, self.last)
+
+    @property
+    def country_name(self) -> str | None:
+        """The country's name in English, or None."""
+        found: str | None = self._fact("country_name")
+        return found
+
+    @property
+    def continent_code(self) -> str | None:
+        """``AF``, ``AN``, ``AS``, ``EU``, ``NA``, ``OC`` or ``SA`` (GeoNames), or None."""
+        found: str | None = self._fact("continent_code")
+        return found
+
+    @property
+    def region_code(self) -> str | None:
+        """The code of the first subdivision, as ISO 3166-2 has it after the country's: ``ENG``; or None."""
+        found: str | None = self._fact("region_code")
+        return found
+
+    @property
+    def region_name(self) -> str | None:
+        """The first subdivision's name in English: ``England``; or None."""
+        found: str | None = self._fact("region_name")
+        return found
+
+    @property
+    def time_zone(self) -> str | None:
+        """The time zone by its name in the IANA database: ``Europe/London``; or None."""
+        found: str | None = self._fact("time_zone")
+        return found
+
+    @property
+    def accuracy_radius(self) -> int | None:
+        """Kilometres around the coordinates in which the address likely is, or None."""
+        found: int | None = self._fact("accuracy_radius")
+        return found
+
+    @property
+    def is_in_european_union(self) -> bool | None:
+        """Whether the country is a member of the European Union; None if the country is not known."""
+        found: bool | None = self._fact("is_in_european_union")
+        return found
+
+    @property
+    def asn(self) -> int | None:
+        """The number of the autonomous system that announces the address, below 2**32; None if no source says it."""
+        found: int | None = self._fact("asn")
+        return found
+
+    @property
+    def as_organization(self) -> str | None:
+        """The organisation to which that number is registered, or None."""
+        found: str | None = self._fact("as_organization")
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        facts = {name: getattr(self, name) for name in MATCH_FACTS} if hasattr(self, "_known") else None
+        return _restored, (_match_values(self), facts)
+
     def flat(self) -> dict[str, str | int | float | bool | None]:
         """The object that the command line and the services write for an address, in the order of its keys.
 
@@ -234,6 +330,21 @@ class Match:
             "pending": self.pending,
             "source": self.source,
         }
+
+
+_match_values: Callable[[Match], tuple[Any, ...]] = attrgetter(*Match.__dataclass_fields__)
+_KNOWN = vars(_WithFacts)["_known"]
+
+
+def with_facts(match: Match, known: Facts) -> Match:
+    """The match itself, which from now on has the facts that are ``known`` by their names: all of `MATCH_FACTS`."""
+    _KNOWN.__set__(match, known)
+    return match
+
+
+def _restored(values: tuple[Any, ...], facts: Facts | None) -> Match:
+    match = Match(**dict(zip(Match.__dataclass_fields__, values, strict=True)))
+    return match if facts is None else with_facts(match, facts)
 
 
 def flat_not_covered(address: str) -> dict[str, str | int | float | bool | None]:

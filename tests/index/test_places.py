@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from geolookup.index.builder import IndexBuilder
 from geolookup.index.native import accelerator, open_places
 from geolookup.index.reader import IndexReader
-from geolookup.lookup.snapshot import view_type
+from geolookup.lookup.views import view_type
 from geolookup.model.errors import IndexDamagedError
 from geolookup.model.fields import FIELD_NAMES, FIELDS, TEXT_NAMES
 from geolookup.model.types import Geolocation, geolocation_of

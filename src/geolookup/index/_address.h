@@ -114,3 +114,63 @@ static int parse(const char *text, Py_ssize_t length, uint64_t *hi, uint64_t *lo
     *lo = quad;
     return 4;
 }
+
+/* ---- To text ---- */
+
+/* The longest text of an address. */
+#define ADDRESS_TEXT 45
+
+static int write_decimal(char *out, unsigned value)
+{
+    int digits = value > 99 ? 3 : value > 9 ? 2 : 1;
+    for (int i = digits; i-- > 0; value /= 10)
+        out[i] = (char)('0' + value % 10);
+    return digits;
+}
+
+static int write_quad(char *out, uint32_t value)
+{
+    char *p = out;
+    for (int shift = 24; shift >= 0; shift -= 8) {
+        p += write_decimal(p, value >> shift & 255);
+        *p++ = '.';
+    }
+    return (int)(p - out) - 1;
+}
+
+/* Write an address as `addresses.to_text` does (RFC 5952) and return the length: at most ADDRESS_TEXT characters and one
+ * more, which are not text. */
+static int write_address(char *out, int family, uint64_t hi, uint64_t lo)
+{
+    if (family == 4)
+        return write_quad(out, (uint32_t)lo);
+    unsigned groups[8];
+    int gap = -1, longest = 1, run = 0;
+    char *p = out;
+    for (int i = 0; i < 8; i++) {
+        groups[i] = (unsigned)((i < 4 ? hi : lo) >> (48 - 16 * (i & 3)) & 0xFFFF);
+        run = groups[i] ? 0 : run + 1;
+        if (run > longest) {
+            longest = run;
+            gap = i - run + 1;
+        }
+    }
+    for (int i = 0; i < 8; i++) {
+        if (i == gap) {
+            *p++ = ':';
+            if (i == 0)
+                *p++ = ':';
+            i += longest - 1;
+            continue;
+        }
+        if (i == 6 && gap == 0 && longest == 5 && groups[5] == 0xFFFF)
+            return (int)(p - out) + write_quad(p, (uint32_t)lo);
+        int shift = 12;
+        while (shift && !(groups[i] >> shift))
+            shift -= 4;
+        for (; shift >= 0; shift -= 4)
+            *p++ = "0123456789abcdef"[groups[i] >> shift & 15];
+        *p++ = ':';
+    }
+    return (int)(p - out) - (gap + longest != 8);
+}

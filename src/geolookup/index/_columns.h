@@ -116,7 +116,7 @@ EACH_WAY int settle(const Index *base, const Index *overlay, int family, Group *
     }
     find_group(base, family, group);
     for (int i = 0; i < group->length; i++) {
-        uint32_t slot = or_of_held(base, overlay, family, group->hi[i], group->slot[i]);
+        uint32_t record, slot = or_of_held(base, overlay, family, group->hi[i], group->slot[i], &record);
         if (slot == DAMAGED)
             return 0;
         memcpy(out + 4 * group->row[i], &slot, 4);

@@ -2,41 +2,51 @@
 
 #pragma once
 
+#include "_facts.h"
 #include "_places.h"
 #include "_search.h"
 #include "_state.h"
 
 enum { V4_LOW, V4_SLOT, V4_SLOT_HIGH, V4_TABLE, V6_HI, V6_LO, V6_SLOT, V6_SLOT_HIGH, V6_TABLE, RECORD_SLOT, SECTION_COUNT };
 
-/* The search sections of one open index file, which stay mapped for as long as this lives, and its places or NULL. */
+/* The search sections of one open index file, which stay mapped for as long as this lives; its places and facts, or
+ * NULL. */
 typedef struct {
     PyObject_HEAD
     Py_buffer sections[SECTION_COUNT];
     Index index;
     Places *places;
+    Facts *facts;
 } Layer;
 
+/* Both layers of places; the type of the objects that stand for a Match, or NULL; the layer of networks, or NULL if there
+ * is none, or it was not asked for yet: then `open_networks`, which is not NULL, opens it. */
 typedef struct {
     PyObject_HEAD
-    Layer *base, *overlay;
+    Layer *base, *overlay, *networks;
+    PyTypeObject *match;
+    PyObject *open_networks;
 } Searcher;
+
+static int makes_matches(PyTypeObject *type);
 
 static PyObject *Layer_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    static const char *names[] = {"sections", "locations", "places", NULL};
+    static const char *names[] = {"sections", "locations", "places", "facts", NULL};
     static const int sizes[SECTION_COUNT] = {2, 2, 1, 4, 8, 8, 2, 1, 4, 4};
     static const int of_family[SECTION_COUNT] = {V4_LOW, V4_LOW, V4_LOW, 0, V6_HI,
                                                     V6_HI, V6_HI, V6_HI, 0, RECORD_SLOT};
     static const char is_optional[SECTION_COUNT] = {[V4_SLOT_HIGH] = 1, [V6_LO] = 1, [V6_SLOT_HIGH] = 1,
                                                      [RECORD_SLOT] = 1};
     State *state = PyType_GetModuleState(type);
-    PyObject *given, *places = Py_None;
+    PyObject *given, *places = Py_None, *facts = Py_None;
     Py_ssize_t locations;
-    if (!state || !PyArg_ParseTupleAndKeywords(arguments, keywords, "O!n|O", (char **)names, &PyTuple_Type, &given,
-                                               &locations, &places))
+    if (!state || !PyArg_ParseTupleAndKeywords(arguments, keywords, "O!n|OO", (char **)names, &PyTuple_Type, &given,
+                                               &locations, &places, &facts))
         return NULL;
-    if (places != Py_None && !Py_IS_TYPE(places, (PyTypeObject *)state->places_type)) {
-        PyErr_SetString(PyExc_TypeError, "places, or None");
+    if ((places != Py_None && !Py_IS_TYPE(places, (PyTypeObject *)state->places_type)) ||
+        (facts != Py_None && !Py_IS_TYPE(facts, (PyTypeObject *)state->facts_type))) {
+        PyErr_SetString(PyExc_TypeError, "places, or None; facts, or None");
         return NULL;
     }
     if (PyTuple_Size(given) != SECTION_COUNT || locations < 0 || locations >= (Py_ssize_t)0x7FFFFFFC ||
@@ -87,6 +97,7 @@ static PyObject *Layer_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
         }
     }
     self->places = places == Py_None ? NULL : (Places *)Py_NewRef(places);
+    self->facts = facts == Py_None ? NULL : (Facts *)Py_NewRef(facts);
     self->index.locations = (uint32_t)locations;
     self->index.until_next = AHEAD_AFTER;
     return (PyObject *)self;
@@ -102,6 +113,7 @@ static void Layer_dealloc(PyObject *object)
     Layer *self = (Layer *)object;
     PyTypeObject *type = Py_TYPE(object);
     Py_XDECREF((PyObject *)self->places);
+    Py_XDECREF((PyObject *)self->facts);
     for (int level = 1; level < LEVELS; level++)
         PyMem_Free((void *)self->index.keys6.at[level]);
     PyMem_Free(self->index.keys4.lines);
@@ -113,16 +125,22 @@ static void Layer_dealloc(PyObject *object)
 
 static PyObject *Searcher_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    static const char *names[] = {"base", "overlay", NULL};
+    static const char *names[] = {"base", "overlay", "match", "open_networks", NULL};
     State *state = PyType_GetModuleState(type);
-    PyObject *base, *overlay;
-    if (!state || !PyArg_ParseTupleAndKeywords(arguments, keywords, "O!O!", (char **)names, state->layer_type, &base,
-                                               state->layer_type, &overlay))
+    PyObject *base, *overlay, *match = Py_None, *open_networks = Py_None;
+    if (!state || !PyArg_ParseTupleAndKeywords(arguments, keywords, "O!O!|OO", (char **)names, state->layer_type, &base,
+                                               state->layer_type, &overlay, &match, &open_networks))
         return NULL;
+    if (match != Py_None && !(PyType_Check(match) && makes_matches((PyTypeObject *)match))) {
+        PyErr_SetString(PyExc_TypeError, "a type of `match_type`, or None");
+        return NULL;
+    }
     Searcher *self = (Searcher *)PyType_GenericAlloc(type, 0);
     if (self) {
         self->base = (Layer *)Py_NewRef(base);
         self->overlay = (Layer *)Py_NewRef(overlay);
+        self->match = match == Py_None ? NULL : (PyTypeObject *)Py_NewRef(match);
+        self->open_networks = open_networks == Py_None ? NULL : Py_NewRef(open_networks);
     }
     return (PyObject *)self;
 }
@@ -133,6 +151,9 @@ static void Searcher_dealloc(PyObject *object)
     PyTypeObject *type = Py_TYPE(object);
     Py_XDECREF((PyObject *)self->base);
     Py_XDECREF((PyObject *)self->overlay);
+    Py_XDECREF((PyObject *)self->networks);
+    Py_XDECREF((PyObject *)self->match);
+    Py_XDECREF(self->open_networks);
     PyObject_Free(object);
     Py_DECREF(type);
 }

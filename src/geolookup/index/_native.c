@@ -12,6 +12,7 @@
 #include "_answers.h"
 #include "_columns.h"
 #include "_layers.h"
+#include "_match.h"
 
 /* ---- Searcher: its methods ---- */
 
@@ -28,7 +29,7 @@ static PyObject *Searcher_find(PyObject *self, PyObject *address)
     }
     Searcher *searcher = (Searcher *)self;
     int family = parse(text, length, &hi, &lo);
-    uint32_t slot = family ? find(&searcher->base->index, &searcher->overlay->index, family, hi, lo) : BAD;
+    uint32_t record, slot = family ? find(&searcher->base->index, &searcher->overlay->index, family, hi, lo, &record) : BAD;
     return slot == DAMAGED ? damaged(self) : PyLong_FromUnsignedLong(slot);
 }
 
@@ -142,11 +143,11 @@ static PyObject *Searcher_locate_u64(PyObject *self, PyObject *arguments, PyObje
     return locate_numbers(self, arguments, keywords, (Column){.kind = U64});
 }
 
-/* ---- Finder: one address to its place ---- */
+/* ---- Finder: one address to its answer ---- */
 
 typedef struct {
     PyObject_HEAD
-    PyObject *slow;
+    PyObject *slow, *slow_match;
     Searcher *searcher;
     double look_at;
 } Finder;
@@ -165,34 +166,54 @@ static double now_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+/* The family of an address that is text, 0 if the slow way must be asked. Counts a lookup. */
+static inline int read_address(Finder *self, PyObject *address, Value *at)
+{
+    if (!PyUnicode_CheckExact(address) || !self->searcher || now_s() >= self->look_at)
+        return 0;
+    Py_ssize_t length;
+    const char *text = PyUnicode_AsUTF8AndSize(address, &length);
+    int family = 0;
+    if (text)
+        family = parse(text, length, &at->hi, &at->lo);
+    else
+        PyErr_Clear();
+    if (family) {
+        expect(&self->searcher->base->index, 1);
+        expect(&self->searcher->overlay->index, 1);
+    }
+    return family;
+}
+
 static PyObject *Finder_lookup(PyObject *object, PyObject *address)
 {
     Finder *self = (Finder *)object;
-    if (PyUnicode_CheckExact(address) && self->searcher && now_s() < self->look_at) {
-        Py_ssize_t length;
-        uint64_t hi = 0, lo = 0;
-        int family = 0;
-        const char *text = PyUnicode_AsUTF8AndSize(address, &length);
-        if (text)
-            family = parse(text, length, &hi, &lo);
-        else
-            PyErr_Clear();
-        if (family) {
-            Layer *base = self->searcher->base, *overlay = self->searcher->overlay;
-            expect(&base->index, 1);
-            expect(&overlay->index, 1);
-            uint32_t slot = find(&base->index, &overlay->index, family, hi, lo);
-            if (slot == EMPTY)
-                Py_RETURN_NONE;
-            Places *places = (slot & OVERLAY ? overlay : base)->places;
-            if (slot != DAMAGED && places) {
-                PyObject *view = view_of(places, slot & ~OVERLAY);
-                if (view || PyErr_Occurred())
-                    return view;
-            }
+    Value at = {0, 0};
+    int family = read_address(self, address, &at);
+    if (family) {
+        const Layer *base = self->searcher->base, *overlay = self->searcher->overlay;
+        uint32_t record, slot = find(&base->index, &overlay->index, family, at.hi, at.lo, &record);
+        if (slot == EMPTY)
+            Py_RETURN_NONE;
+        Places *places = (slot & OVERLAY ? overlay : base)->places;
+        if (slot != DAMAGED && places) {
+            PyObject *view = view_of(places, slot & ~OVERLAY);
+            if (view || PyErr_Occurred())
+                return view;
         }
     }
     return PyObject_CallFunctionObjArgs(self->slow, address, NULL);
+}
+
+static PyObject *Finder_match(PyObject *object, PyObject *address)
+{
+    Finder *self = (Finder *)object;
+    Value at = {0, 0};
+    int family = read_address(self, address, &at);
+    PyObject *match = family ? match_of(self->searcher, address, family, at) : NULL;
+    if (match || PyErr_Occurred())
+        return match;
+    return PyObject_CallFunctionObjArgs(self->slow_match, address, NULL);
 }
 
 static PyObject *Finder_use(PyObject *object, PyObject *searcher)
@@ -213,13 +234,15 @@ static PyObject *Finder_use(PyObject *object, PyObject *searcher)
 
 static PyObject *Finder_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    static const char *names[] = {"slow", NULL};
-    PyObject *slow;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O", (char **)names, &slow))
+    static const char *names[] = {"slow", "slow_match", NULL};
+    PyObject *slow, *slow_match = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|O", (char **)names, &slow, &slow_match))
         return NULL;
     Finder *self = (Finder *)PyType_GenericAlloc(type, 0);
-    if (self)
+    if (self) {
         self->slow = Py_NewRef(slow);
+        self->slow_match = Py_NewRef(slow_match);
+    }
     return (PyObject *)self;
 }
 
@@ -227,17 +250,24 @@ static int Finder_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(((Finder *)object)->slow);
+    Py_VISIT(((Finder *)object)->slow_match);
     return 0;
+}
+
+/* Someone's destructor may still call the finder, so what is slow is replaced and never missing. */
+static void let_go(PyObject **slow)
+{
+    PyObject *before = *slow;
+    *slow = Py_NewRef(Py_None);
+    Py_XDECREF(before);
 }
 
 static int Finder_clear(PyObject *object)
 {
     Finder *self = (Finder *)object;
     Py_CLEAR(self->searcher);
-    /* Someone's destructor may still call lookup, so `slow` is replaced and never missing. */
-    PyObject *slow = self->slow;
-    self->slow = Py_NewRef(Py_None);
-    Py_XDECREF(slow);
+    let_go(&self->slow);
+    let_go(&self->slow_match);
     return 0;
 }
 
@@ -248,6 +278,7 @@ static void Finder_dealloc(PyObject *object)
     PyObject_GC_UnTrack(object);
     Py_CLEAR(self->searcher);
     Py_CLEAR(self->slow);
+    Py_CLEAR(self->slow_match);
     PyObject_GC_Del(object);
     Py_DECREF(type);
 }
@@ -281,11 +312,12 @@ static PyType_Slot searcher_slots[] = {
 
 static PyMethodDef finder_methods[] = {
     {"lookup", Finder_lookup, METH_O, "The geolocation of an address, or None if no block covers it."},
+    {"match", Finder_match, METH_O, "The answer for an address and its range, or None if no block covers it."},
     {"use", Finder_use, METH_O, "Answer from this Searcher from now on; with None, only `slow` answers."},
     {NULL, NULL, 0, NULL},
 };
 static PyMemberDef finder_members[] = {
-    {"look_at", T_DOUBLE, offsetof(Finder, look_at), 0, "When `slow` is asked next whatever is known, by monotonic()."},
+    {"look_at", T_DOUBLE, offsetof(Finder, look_at), 0, "When what is slow is asked next whatever is known, by monotonic()."},
     {NULL, 0, 0, 0, NULL},
 };
 static PyType_Slot finder_slots[] = {
@@ -295,7 +327,7 @@ static PyType_Slot finder_slots[] = {
     {Py_tp_clear, Finder_clear},
     {Py_tp_methods, finder_methods},
     {Py_tp_members, finder_members},
-    {Py_tp_doc, "One address to its place in one call; `slow` answers whatever this cannot."},
+    {Py_tp_doc, "One address to its answer in one call; what is slow answers all that this cannot."},
     {0, NULL},
 };
 
@@ -320,7 +352,9 @@ static int module_exec(PyObject *module)
     state->layer_type = PyType_FromModuleAndSpec(module, &layer_spec, NULL);
     state->searcher_type = PyType_FromModuleAndSpec(module, &searcher_spec, NULL);
     state->places_type = PyType_FromModuleAndSpec(module, &places_spec, NULL);
+    state->facts_type = PyType_FromModuleAndSpec(module, &facts_spec, NULL);
     int failed = !finder_type || !state->layer_type || !state->searcher_type || !state->places_type ||
+                 !state->facts_type || PyModule_AddObjectRef(module, "Facts", state->facts_type) < 0 ||
                  PyModule_AddObjectRef(module, "Finder", finder_type) < 0 ||
                  PyModule_AddObjectRef(module, "Layer", state->layer_type) < 0 ||
                  PyModule_AddObjectRef(module, "Searcher", state->searcher_type) < 0 ||
@@ -336,6 +370,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->layer_type);
     Py_VISIT(state->searcher_type);
     Py_VISIT(state->places_type);
+    Py_VISIT(state->facts_type);
     Py_VISIT(state->damaged_error);
     Py_VISIT(state->of_views);
     return 0;
@@ -347,6 +382,7 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->layer_type);
     Py_CLEAR(state->searcher_type);
     Py_CLEAR(state->places_type);
+    Py_CLEAR(state->facts_type);
     Py_CLEAR(state->damaged_error);
     return 0; /* a type may still look into `of_views` */
 }
@@ -490,6 +526,7 @@ static PyMethodDef module_functions[] = {
     {"go_wide", module_go_wide, METH_O, "Whether to use what not all processors have; returns whether that is so."},
     {"is_utf8", module_is_utf8, METH_O, "Whether bytes are UTF-8, as strictly as Python decodes it."},
     {"view_type", module_view_type, METH_VARARGS, "A type of objects that look into `Places`, by the names of its fields."},
+    {"match_type", module_match_type, METH_VARARGS, "A type of objects that stand for a Match, by the names of fields and facts."},
     {"take", module_take, METH_VARARGS, "Write the values that stand in slots, for all fields at once."},
     {NULL, NULL, 0, NULL},
 };

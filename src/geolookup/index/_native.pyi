@@ -1,6 +1,6 @@
 """What _native.c offers. Everything takes buffers as they are; nothing is copied, and all are held while in use."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar, final
 
 from typing_extensions import Buffer
@@ -47,12 +47,47 @@ def view_type(names: tuple[str, ...], stands_for: type[_Place], /) -> type[_Plac
     Each says that its class is ``stands_for``, which `isinstance` believes. `Places` alone makes them.
     """
 
+def match_type(
+    fields: tuple[str, ...],
+    place_facts: tuple[str, ...],
+    network_facts: tuple[str, ...],
+    stands_for: type[_Place],
+    /,
+) -> type[_Place]:
+    """A type whose objects stand for a match, as those of `view_type` for a place; `Finder.match` alone makes them.
+
+    They have the members of a match that are of its range, and these names: for the locid and the fields in the order
+    of `Places`, the facts of places and those of networks in the order of `Facts`.
+    """
+
+@final
+class Facts:
+    """Single facts of the records of one open index file, read where they stand; None for what nobody says.
+
+    A fact is: the section with the numbers of its parts (None if no record has its key), the bytes of a number, the
+    steps from the part to the fact (keys of maps, numbers of items), the largest number (0: true or false, -1: text);
+    and, if it follows from a field where a record does not say it, the field's number among those of `Places` from 1,
+    the facts by the field's text, and whether that is so in records that have the part too.
+
+    :raises ValueError: if the sections do not fit each other
+    """
+
+    def __new__(
+        cls,
+        records: int,
+        facts: tuple[tuple[Buffer | None, int, tuple[str | int, ...], int, int, Mapping[str, Any] | None, bool], ...],
+        offsets: Buffer,
+        parts: Buffer,
+    ) -> Facts: ...
+
 @final
 class Places(Generic[_Place]):
     """The places of one open index file by slot, each as a new object of the type ``view``, one of `view_type`.
 
     ``fields`` are sections (None for one that the file lacks), each with whether it has numbers of texts, not degrees.
-    All are held for as long as one of the objects is. A slot that is not there, or has damaged texts, is a KeyError.
+    ``pending`` and ``source`` are sections too; the latter numbers the names of ``sources``, of which there is one at
+    least. All are held for as long as one of the objects is. A slot that is not there, has damaged texts or names no
+    source is a KeyError.
 
     :raises ValueError: if the sections do not fit each other
     """
@@ -65,13 +100,16 @@ class Places(Generic[_Place]):
         fields: tuple[tuple[Buffer | None, bool], ...],
         offsets: Buffer,
         texts: Buffer,
+        pending: Buffer | None = None,
+        source: Buffer | None = None,
+        sources: tuple[str, ...] = ("",),
     ) -> Places[_Place]: ...
     def __getitem__(self, slot: int, /) -> _Place: ...
     def __len__(self) -> int: ...
 
 @final
 class Layer:
-    """The search sections of one open index file, and its places, if single lookups shall be answered.
+    """The search sections of one open index file, and its places and facts, if single lookups shall be answered.
 
     ``sections`` are the bytes of v4.low, v4.slot, v4.slot_high, v4.table, v6.hi, v6.lo, v6.slot, v6.slot_high,
     v6.table and record.slot, None for one that a file may leave out.
@@ -80,14 +118,28 @@ class Layer:
     """
 
     def __new__(
-        cls, sections: tuple[Buffer | None, ...], locations: int, places: Places[Any] | None = None
+        cls,
+        sections: tuple[Buffer | None, ...],
+        locations: int,
+        places: Places[Any] | None = None,
+        facts: Facts | None = None,
     ) -> Layer: ...
 
 @final
 class Searcher:
-    """Both layers, searched together, the overlay first. See `geolookup.index.native` for what the answers mean."""
+    """Both layers, searched together, the overlay first. See `geolookup.index.native` for what the answers mean.
 
-    def __new__(cls, base: Layer, overlay: Layer) -> Searcher: ...
+    ``match`` is the type of matches, one of `match_type`; ``open_networks`` is called once the first fact of a network
+    is asked for.
+    """
+
+    def __new__(
+        cls,
+        base: Layer,
+        overlay: Layer,
+        match: type[Any] | None = None,
+        open_networks: Callable[[], Layer | None] | None = None,
+    ) -> Searcher: ...
     def find(self, address: str, /) -> int: ...
     def locate_strings(
         self,
@@ -113,13 +165,14 @@ class Searcher:
 
 @final
 class Finder:
-    """One address to its place in one call; ``slow`` answers whatever this cannot.
+    """One address to its place, or to its match, in one call; ``slow`` and ``slow_match`` answer all that this cannot.
 
     That is: anything but strict text, damage, layers without places, no Searcher, and the first call at or
     after ``look_at`` (seconds of `time.monotonic`, whose coarse twin is asked: it may be late by some milliseconds).
     """
 
     look_at: float
-    def __new__(cls, slow: Callable[[Any], Any]) -> Finder: ...
+    def __new__(cls, slow: Callable[[Any], Any], slow_match: Callable[[Any], Any] | None = None) -> Finder: ...
     def lookup(self, address: Any, /) -> Any: ...
+    def match(self, address: Any, /) -> Any: ...
     def use(self, searcher: Searcher | None, /) -> None: ...

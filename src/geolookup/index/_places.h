@@ -32,11 +32,13 @@ typedef struct {
     const int64_t *locids;
     Section *fields;
     Py_ssize_t field_count;
+    const uint8_t *pending, *source; /* or NULL, where all are 0 */
+    PyObject *sources;               /* the names that `source` numbers */
     const int32_t *offsets;
     const char *bytes;
     int64_t texts, text_bytes; /* how many there are, and all their bytes */
     uint32_t count;
-    /* A bit a place: whether all its texts were found to be sound, so that reading them later cannot fail. */
+    /* A bit a place: whether its texts and source were found to be sound, so that reading them later cannot fail. */
     unsigned char *sound;
     KeptText *kept;
 } Places;
@@ -81,21 +83,28 @@ static int is_sound(Places *self, uint32_t slot)
             (!text_at(self, ((const int32_t *)field->at)[slot], &text, &length) || !is_utf8(text, length)))
             return 0;
     }
+    if (PyTuple_Size(self->sources) <= (self->source ? self->source[slot] : 0))
+        return 0;
     *bits |= bit;
     return 1;
 }
 
-/* The object for a place below `count`; NULL, without an error set, if its texts are damaged. */
-static PyObject *view_of(Places *self, uint32_t slot)
+/* Whoever asks for a place mostly reads its fields next. */
+static inline void ask_for_fields(const Places *self, uint32_t slot)
 {
-    if (!is_sound(self, slot))
-        return NULL;
-    /* Whoever asks for a place mostly reads its fields next. */
     for (Py_ssize_t i = 0; i < self->field_count; i++) {
         const Section *field = &self->fields[i];
         if (field->at)
             PREFETCH((const char *)field->at + (size_t)slot * (field->is_text ? 4 : 8));
     }
+}
+
+/* The object for a place below `count`; NULL, without an error set, if its texts are damaged, or it has no source. */
+static PyObject *view_of(Places *self, uint32_t slot)
+{
+    if (!is_sound(self, slot))
+        return NULL;
+    ask_for_fields(self, slot);
     View *view = (View *)PyType_GenericAlloc(self->view, 0);
     if (view) {
         view->places = (Places *)Py_NewRef((PyObject *)self);
@@ -135,11 +144,13 @@ static int hold_fields(Places *self, PyObject *given)
 
 static PyObject *Places_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    static const char *names[] = {"view", "count", "locids", "fields", "offsets", "texts", NULL};
-    PyObject *view, *locids, *fields, *offsets, *bytes;
+    static const char *names[] = {"view", "count", "locids", "fields", "offsets", "texts", "pending", "source",
+                                  "sources", NULL};
+    PyObject *view, *locids, *fields, *offsets, *bytes, *pending = Py_None, *source = Py_None, *sources = NULL;
     Py_ssize_t count;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!nOO!OO", (char **)names, &PyType_Type, &view, &count,
-                                     &locids, &PyTuple_Type, &fields, &offsets, &bytes))
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!nOO!OO|OOO!", (char **)names, &PyType_Type, &view, &count,
+                                     &locids, &PyTuple_Type, &fields, &offsets, &bytes, &pending, &source,
+                                     &PyTuple_Type, &sources))
         return NULL;
     if (count < 0 || count >= (Py_ssize_t)0x7FFFFFFC || PyType_GetSlot((PyTypeObject *)view, Py_tp_dealloc) != (void *)View_dealloc) {
         PyErr_SetString(PyExc_ValueError, "less than 2**31 - 4 places, and a type of `view_type`");
@@ -151,15 +162,18 @@ static PyObject *Places_new(PyTypeObject *type, PyObject *arguments, PyObject *k
     self->view = (PyTypeObject *)Py_NewRef(view);
     self->count = (uint32_t)count;
     self->field_count = PyTuple_Size(fields);
-    self->buffers = PyMem_Calloc(self->field_count + 3, sizeof(Py_buffer));
+    self->sources = sources ? Py_NewRef(sources) : Py_BuildValue("(s)", "");
+    self->buffers = PyMem_Calloc(self->field_count + 5, sizeof(Py_buffer));
     self->fields = PyMem_Calloc(self->field_count + 1, sizeof(Section));
     self->sound = PyMem_Calloc(count / 8 + 1, 1);
     self->kept = PyMem_Calloc(KEPT_TEXTS, sizeof(KeptText));
     self->empty = PyUnicode_FromStringAndSize("", 0);
-    if (!self->buffers || !self->fields || !self->sound || !self->kept || !self->empty) {
+    if (!self->buffers || !self->fields || !self->sound || !self->kept || !self->empty || !self->sources) {
         if (!PyErr_Occurred())
             PyErr_NoMemory();
     } else if ((self->locids = hold(self, locids, count, 8)) && hold_fields(self, fields) &&
+               (pending == Py_None || (self->pending = hold(self, pending, count, 1))) &&
+               (source == Py_None || (self->source = hold(self, source, count, 1))) &&
                (self->offsets = hold(self, offsets, -1, 4))) {
         self->texts = self->buffers[self->held - 1].len / 4 - 1;
         self->bytes = hold(self, bytes, -1, 1);
@@ -185,6 +199,7 @@ static void Places_dealloc(PyObject *object)
         PyBuffer_Release(&self->buffers[--self->held]);
     PyMem_Free(self->buffers);
     Py_XDECREF(self->empty);
+    Py_XDECREF(self->sources);
     Py_XDECREF((PyObject *)self->view);
     PyObject_Free(object);
     Py_DECREF(type);
@@ -207,9 +222,8 @@ static PyObject *Places_get(PyObject *object, PyObject *key)
     return view;
 }
 
-/* ---- Views ---- */
-
-static PyObject *text_of(Places *self, int32_t number, PyObject *view)
+/* A text by its number; `owner` is of a type of this module, for the error. */
+static PyObject *text_of(Places *self, int32_t number, PyObject *owner)
 {
     KeptText *kept = &self->kept[(uint32_t)number % KEPT_TEXTS];
     if (number == 0)
@@ -222,7 +236,7 @@ static PyObject *text_of(Places *self, int32_t number, PyObject *view)
     if (!text) {
         if (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) {
             PyErr_Clear();
-            return damaged(view); /* its texts were sound when it was made: somebody has written into the file */
+            return damaged(owner); /* its texts were sound when it was made: somebody has written into the file */
         }
         return NULL;
     }
@@ -232,25 +246,33 @@ static PyObject *text_of(Places *self, int32_t number, PyObject *view)
     return text;
 }
 
-/* The locid for 0, and else a field by its place in the table of fields, from 1. */
-static PyObject *View_get(PyObject *object, void *closure)
+/* The locid of a place for 0, and else a field by its place in the table of fields, from 1. */
+static PyObject *place_value(Places *self, uint32_t slot, size_t number, PyObject *owner)
 {
-    View *self = (View *)object;
-    Places *places = self->places;
-    size_t number = (size_t)closure;
-    if (!places || number > (size_t)places->field_count) {
-        PyErr_SetString(PyExc_TypeError, "this object stands for no place");
+    if (number > (size_t)self->field_count) {
+        PyErr_SetString(PyExc_TypeError, "there is no place with such a field");
         return NULL;
     }
     if (number == 0)
-        return PyLong_FromLongLong(places->locids[self->slot]);
-    const Section *field = &places->fields[number - 1];
+        return PyLong_FromLongLong(self->locids[slot]);
+    const Section *field = &self->fields[number - 1];
     if (field->is_text)
-        return text_of(places, field->at ? ((const int32_t *)field->at)[self->slot] : 0, object);
-    double degrees = field->at ? ((const double *)field->at)[self->slot] : Py_NAN;
+        return text_of(self, field->at ? ((const int32_t *)field->at)[slot] : 0, owner);
+    double degrees = field->at ? ((const double *)field->at)[slot] : Py_NAN;
     if (degrees != degrees) /* nothing is known */
         Py_RETURN_NONE;
     return PyFloat_FromDouble(degrees);
+}
+
+/* ---- Views ---- */
+
+static PyObject *View_get(PyObject *object, void *closure)
+{
+    View *self = (View *)object;
+    if (self->places)
+        return place_value(self->places, self->slot, (size_t)closure, object);
+    PyErr_SetString(PyExc_TypeError, "this object stands for no place");
+    return NULL;
 }
 
 static void View_dealloc(PyObject *object)
@@ -271,22 +293,31 @@ static PyObject *View_get_class(PyObject *Py_UNUSED(object), void *closure)
     return Py_NewRef((PyObject *)closure);
 }
 
-/* A type of views with these names: of the locid, and of the fields in the order of `Places`. They say that they are of
- * another class. It is not immutable, since its methods are given to it later, in Python. */
-static PyObject *module_view_type(PyObject *module, PyObject *arguments)
+/* Getters of a type: these names, one after the other, are asked of `get` with closures from `first` on. */
+typedef struct {
+    PyObject *names; /* a tuple */
+    getter get;
+    size_t first;
+} Getters;
+
+/* A type whose objects say that they are of another class. It is not immutable, since its methods are given to it later,
+ * in Python. */
+static PyObject *type_of(PyObject *module, const char *name, size_t bytes_each, destructor dealloc, PyObject *class,
+                         const Getters *groups, int group_count)
 {
-    PyObject *names, *class;
-    if (!PyArg_ParseTuple(arguments, "O!O!", &PyTuple_Type, &names, &PyType_Type, &class))
-        return NULL;
     State *state = PyModule_GetState(module);
     /* The type looks into this memory for as long as it lives: getters, a last one that is empty, and their names. */
-    Py_ssize_t count = PyTuple_Size(names), bytes = (count + 2) * (Py_ssize_t)sizeof(PyGetSetDef), length;
-    for (Py_ssize_t i = 0; i < count; i++) {
-        if (!PyUnicode_AsUTF8AndSize(PyTuple_GetItem(names, i), &length))
-            return NULL;
-        bytes += length + 1;
-    }
-    PyGetSetDef *getters = PyMem_Calloc(bytes, 1);
+    Py_ssize_t count = 0, length;
+    for (int i = 0; i < group_count; i++)
+        count += PyTuple_Size(groups[i].names);
+    Py_ssize_t bytes = (count + 2) * (Py_ssize_t)sizeof(PyGetSetDef);
+    for (int i = 0; i < group_count; i++)
+        for (Py_ssize_t k = 0; k < PyTuple_Size(groups[i].names); k++) {
+            if (!PyUnicode_AsUTF8AndSize(PyTuple_GetItem(groups[i].names, k), &length))
+                return NULL;
+            bytes += length + 1;
+        }
+    PyGetSetDef *getters = PyMem_Calloc(bytes, 1), *next = getters;
     if (!getters)
         return PyErr_NoMemory();
     PyObject *memory = PyCapsule_New(getters, NULL, free_getters);
@@ -299,17 +330,28 @@ static PyObject *module_view_type(PyObject *module, PyObject *arguments)
         return NULL;
     }
     Py_DECREF(memory); /* the list has it */
-    getters[count] = (PyGetSetDef){.name = "__class__", .get = View_get_class, .closure = class};
-    char *name = (char *)&getters[count + 2];
-    for (Py_ssize_t i = 0; i < count; i++) {
-        const char *given = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(names, i), &length);
-        memcpy(name, given, length);
-        getters[i] = (PyGetSetDef){.name = name, .get = View_get, .closure = (void *)(size_t)i};
-        name += length + 1;
-    }
-    PyType_Slot slots[] = {{Py_tp_dealloc, View_dealloc}, {Py_tp_getset, getters}, {0, NULL}};
-    PyType_Spec spec = {"geolookup.index._native.GeolocationView", sizeof(View), 0, Py_TPFLAGS_DEFAULT, slots};
+    char *at = (char *)&getters[count + 2];
+    for (int i = 0; i < group_count; i++)
+        for (Py_ssize_t k = 0; k < PyTuple_Size(groups[i].names); k++) {
+            const char *given = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(groups[i].names, k), &length);
+            memcpy(at, given, length);
+            *next++ = (PyGetSetDef){.name = at, .get = groups[i].get, .closure = (void *)(groups[i].first + (size_t)k)};
+            at += length + 1;
+        }
+    *next = (PyGetSetDef){.name = "__class__", .get = View_get_class, .closure = class};
+    PyType_Slot slots[] = {{Py_tp_dealloc, dealloc}, {Py_tp_getset, getters}, {0, NULL}};
+    PyType_Spec spec = {name, (int)bytes_each, 0, Py_TPFLAGS_DEFAULT, slots};
     return PyType_FromModuleAndSpec(module, &spec, NULL);
+}
+
+/* A type of views with these names: of the locid, and of the fields in the order of `Places`. */
+static PyObject *module_view_type(PyObject *module, PyObject *arguments)
+{
+    PyObject *names, *class;
+    if (!PyArg_ParseTuple(arguments, "O!O!", &PyTuple_Type, &names, &PyType_Type, &class))
+        return NULL;
+    const Getters getters[] = {{names, View_get, 0}};
+    return type_of(module, "geolookup.index._native.GeolocationView", sizeof(View), View_dealloc, class, getters, 1);
 }
 
 static PyType_Slot places_slots[] = {

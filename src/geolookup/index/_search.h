@@ -99,13 +99,15 @@ static inline void bounds(const uint32_t *table, uint32_t prefix, uint32_t segme
     *count = sound ? end - *low : 0;
 }
 
-static inline uint32_t slot_at(const Slots *slots, uint32_t position, uint32_t locations)
+/* The slot at a position, and the number of its record: without records of their own, places have those of their slots. */
+static inline uint32_t slot_and_record_at(const Slots *slots, uint32_t position, uint32_t locations, uint32_t *record)
 {
     uint32_t slot = slots->low[position], none = 0xFFFF;
     if (slots->high) {
         slot |= (uint32_t)slots->high[position] << 16;
         none = 0xFFFFFF;
     }
+    *record = slot;
     if (slots->of_record && slot < slots->records)
         slot = slots->of_record[slot];
     else if (slot == none)
@@ -113,6 +115,12 @@ static inline uint32_t slot_at(const Slots *slots, uint32_t position, uint32_t l
     else if (slots->of_record)
         return DAMAGED;
     return slot < locations || slot == EMPTY ? slot : DAMAGED; /* EMPTY is of a weak record */
+}
+
+static inline uint32_t slot_at(const Slots *slots, uint32_t position, uint32_t locations)
+{
+    uint32_t record;
+    return slot_and_record_at(slots, position, locations, &record);
 }
 
 /* Ask for the memory of slots that are soon wanted. */
@@ -270,24 +278,36 @@ static void sample(Keys *keys, uint32_t count)
     }
 }
 
-static uint32_t find4(const Index *index, uint32_t value)
+/* The position of the segment or gap of an address; DAMAGED if the table leads nowhere. */
+static inline uint32_t position4(const Index *index, uint32_t value)
 {
     uint32_t low, count;
     bounds(index->table4, value >> 16, index->count4, &low, &count);
     if (!count)
         return DAMAGED;
     ask_for(&index->slots4, low + count / 2);
-    return slot_at(&index->slots4, last_not_after4(index->keys4.at, (uint16_t)value, low, count), index->locations);
+    return last_not_after4(index->keys4.at, (uint16_t)value, low, count);
 }
 
-static uint32_t find6(const Index *index, uint64_t hi, uint64_t lo)
+static inline uint32_t position6(const Index *index, uint64_t hi, uint64_t lo)
 {
     uint32_t low, count;
     bounds(index->table6, (uint32_t)(hi >> 48), index->count6, &low, &count);
     if (!count)
         return DAMAGED;
-    uint32_t position = search6(&index->keys6, &index->slots6, hi, low, count);
-    return slot_at(&index->slots6, among_equals(index, hi, lo, position), index->locations);
+    return among_equals(index, hi, lo, search6(&index->keys6, &index->slots6, hi, low, count));
+}
+
+static uint32_t find4(const Index *index, uint32_t value, uint32_t *record)
+{
+    uint32_t position = position4(index, value);
+    return position == DAMAGED ? DAMAGED : slot_and_record_at(&index->slots4, position, index->locations, record);
+}
+
+static uint32_t find6(const Index *index, uint64_t hi, uint64_t lo, uint32_t *record)
+{
+    uint32_t position = position6(index, hi, lo);
+    return position == DAMAGED ? DAMAGED : slot_and_record_at(&index->slots6, position, index->locations, record);
 }
 
 /* Undo the advice with which the file was mapped. */
@@ -330,26 +350,39 @@ static inline void expect(Index *index, Py_ssize_t rows)
         prepare(index, rows);
 }
 
-/* The slot of an address in both layers by its own family's blocks, the overlay first. */
-static inline uint32_t find_own(const Index *base, const Index *overlay, int family, uint64_t hi, uint64_t lo)
+/* The slot of an address in both layers by its own family's blocks, the overlay first, and the number of its record. */
+static inline uint32_t find_own(const Index *base, const Index *overlay, int family, uint64_t hi, uint64_t lo,
+                                uint32_t *record)
 {
     if (overlay->locations) {
-        uint32_t slot = family == 4 ? find4(overlay, (uint32_t)lo) : find6(overlay, hi, lo);
+        uint32_t slot = family == 4 ? find4(overlay, (uint32_t)lo, record) : find6(overlay, hi, lo, record);
         if (slot != EMPTY)
             return slot == DAMAGED ? slot : slot | OVERLAY;
     }
-    return family == 4 ? find4(base, (uint32_t)lo) : find6(base, hi, lo);
+    return family == 4 ? find4(base, (uint32_t)lo, record) : find6(base, hi, lo, record);
 }
 
-/* What a slot means for an address: a 6to4 one (RFC 3056) that no block covers has the answer of the IPv4 one in it. */
-static inline uint32_t or_of_held(const Index *base, const Index *overlay, int family, uint64_t hi, uint32_t slot)
+/* True if an address without blocks has the answer of the IPv4 address in it: one of 6to4 (RFC 3056). */
+static inline int is_alias(int family, uint64_t hi)
 {
-    return slot == EMPTY && family == 6 && hi >> 48 == 0x2002 ? find_own(base, overlay, 4, 0, hi >> 16 & 0xFFFFFFFFu)
-                                                              : slot;
+    return family == 6 && hi >> 48 == 0x2002;
 }
 
-/* The slot of an address. */
-static inline uint32_t find(const Index *base, const Index *overlay, int family, uint64_t hi, uint64_t lo)
+static inline uint64_t held_in(uint64_t hi)
 {
-    return or_of_held(base, overlay, family, hi, find_own(base, overlay, family, hi, lo));
+    return hi >> 16 & 0xFFFFFFFFu;
+}
+
+/* The slot of an address whose own blocks led to `slot`, and the number of its record. */
+static inline uint32_t or_of_held(const Index *base, const Index *overlay, int family, uint64_t hi, uint32_t slot,
+                                  uint32_t *record)
+{
+    return slot == EMPTY && is_alias(family, hi) ? find_own(base, overlay, 4, 0, held_in(hi), record) : slot;
+}
+
+/* The slot of an address, and the number of its record. */
+static inline uint32_t find(const Index *base, const Index *overlay, int family, uint64_t hi, uint64_t lo,
+                            uint32_t *record)
+{
+    return or_of_held(base, overlay, family, hi, find_own(base, overlay, family, hi, lo, record), record);
 }

@@ -6,8 +6,8 @@
 #include <Python.h>
 
 typedef struct {
-    PyObject *layer_type, *searcher_type, *places_type, *damaged_error;
-    /* What the types of `view_type` look into. No attribute of theirs holds it: attributes can be deleted. Each type
+    PyObject *layer_type, *searcher_type, *places_type, *facts_type, *damaged_error;
+    /* What the types of `view_type` and `match_type` look into. No attribute of theirs holds it: attributes can be deleted. Each type
      * holds the module, so this outlives them. */
     PyObject *of_views;
 } State;

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Final
 from geolookup.model.fields import FIELDS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
     from geolookup.index import _native
     from geolookup.index.reader import IndexReader
-    from geolookup.model.types import Geolocation
+    from geolookup.model.types import Geolocation, Match
 
 OVERLAY: Final = 0x80000000
 BAD: Final = 0xFFFFFFFE
@@ -39,26 +40,41 @@ def accelerator() -> "ModuleType | None":
     return _native
 
 
+def open_layer(
+    module: "ModuleType",
+    reader: "IndexReader",
+    locations: int,
+    places: "_native.Places[Geolocation] | None" = None,
+    facts: "_native.Facts | None" = None,
+) -> "_native.Layer":
+    """One open index file, whose segments have numbers below ``locations``."""
+    sections = tuple(reader.section_bytes(name) if name in reader.header.sections else None for name in _SECTIONS)
+    layer: _native.Layer = module.Layer(sections, locations, places, facts)
+    return layer
+
+
 def open_searcher(
     module: "ModuleType",
     base: "IndexReader",
     overlay: "IndexReader",
     places: "tuple[_native.Places[Geolocation], _native.Places[Geolocation]] | None" = None,
+    facts: "tuple[_native.Facts, _native.Facts] | None" = None,
+    match: "type[Match] | None" = None,
+    open_networks: "Callable[[], _native.Layer | None] | None" = None,
 ) -> "_native.Searcher":
     """A searcher of both layers, which also has ``places`` of each if it shall answer single lookups.
 
-    ``module`` is the one of `accelerator`. The files stay mapped for as long as the searcher is kept, even after
-    `close`.
+    Matches are objects of the type ``match``, one of ``match_type``, if that is given too, with the ``facts`` of both
+    layers and of the one that ``open_networks`` gives. ``module`` is the one of `accelerator`. The files stay mapped
+    for as long as the searcher is kept, even after `close`.
     """
     layers = [
-        module.Layer(
-            tuple(reader.section_bytes(name) if name in reader.header.sections else None for name in _SECTIONS),
-            reader.location_count,
-            own,
+        open_layer(module, reader, reader.location_count, its_places, its_facts)
+        for reader, its_places, its_facts in zip(
+            (base, overlay), places or (None, None), facts or (None, None), strict=True
         )
-        for reader, own in zip((base, overlay), places or (None, None), strict=True)
     ]
-    searcher: _native.Searcher = module.Searcher(*layers)
+    searcher: _native.Searcher = module.Searcher(*layers, match, open_networks)
     return searcher
 
 
@@ -66,7 +82,9 @@ def open_places(
     module: "ModuleType", view: "type[Geolocation]", reader: "IndexReader"
 ) -> "_native.Places[Geolocation]":
     """The places of a layer, each as an object of the type ``view``: one of ``view_type``, of all fields in order."""
+    has = reader.header.sections
     fields = [(f"loc.{field.name}", field.limit is None) for field in FIELDS]
+    is_numbered = "loc.source" in has and reader.layer != "custom"
     places: _native.Places[Geolocation] = module.Places(
         view,
         reader.location_count,
@@ -74,5 +92,8 @@ def open_places(
         tuple((reader.section_bytes(name), is_text) for name, is_text in fields),
         reader.section_bytes("strings.offsets"),
         reader.section_bytes("strings.bytes"),
+        reader.section_bytes("loc.pending") if "loc.pending" in has else None,
+        reader.section_bytes("loc.source") if is_numbered else None,
+        ("custom",) if reader.layer == "custom" else reader.sources if is_numbered else reader.sources or ("service",),
     )
     return places

@@ -54,10 +54,10 @@ class GeoLookup:
         self._home = home = os.path.abspath(home)
         self._native = accelerator()
         self._follower = Follower(home, self._native, freshness=freshness, as_of=as_of, instead=instead)
-        if self._native is not None and type(self).lookup is GeoLookup.lookup:
-            # It hides the method: one call in C answers from the mapped file, and calls the method for the rest.
-            finder = self._native.Finder(self.lookup)
-            self.__dict__["lookup"] = finder.lookup
+        if self._native is not None and type(self).lookup is GeoLookup.lookup and type(self).match is GeoLookup.match:
+            # It hides the methods: one call in C answers from the mapped file, and calls the method for the rest.
+            finder = self._native.Finder(self.lookup, self.match)
+            self.__dict__.update(lookup=finder.lookup, match=finder.match)
             self._follower.serve_by(finder)
 
     @property
@@ -98,6 +98,7 @@ class GeoLookup:
         """
         self._follower.close()
         self.__dict__.pop("lookup", None)
+        self.__dict__.pop("match", None)
 
     # Lookups
 
@@ -202,7 +203,7 @@ class GeoLookup:
         """The answer for an address and the range that gives it, or None if no block covers it.
 
         The range is the largest around the address in which every address has this same geolocation from this same
-        layer.
+        layer. Its ends, the fields and the facts are read when they are asked for.
 
         :raises InvalidAddressError: if the address is malformed
         """

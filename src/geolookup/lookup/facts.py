@@ -1,4 +1,4 @@
-"""The facts of one open index file's records.
+"""The facts of one open index file's records, as the accelerator reads them and as the reference does.
 
 A fact stands at its path in the record. Where the record does not say it, some follow from a field of the place, as in
 the record that is made of it: a country's name, continent and membership from its code, a region's code or name from
@@ -9,12 +9,16 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from geolookup.index.layout import EMPTY
+from geolookup.index.layout import EMPTY, ITEM_FORMATS, PART
+from geolookup.index.native import open_layer
 from geolookup.model.facts import NETWORK_FACTS, PLACE_FACTS, Fact
-from geolookup.model.fields import UNKNOWN
+from geolookup.model.fields import FIELD_NAMES, UNKNOWN
 from geolookup.model.types import MATCH_FACTS, geolocation_of
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
+    from geolookup.index import _native
     from geolookup.index.reader import IndexReader
     from geolookup.lookup.network import Networks
     from geolookup.model.addresses import Family
@@ -84,7 +88,7 @@ def _where(fact: Fact) -> tuple[str, tuple[str | int, ...]]:
 
 
 class RecordFacts:
-    """The facts of one file's records. It keeps the file mapped, so it can be asked after a `close`."""
+    """The facts of one file's records: the reference. It keeps the file mapped, so it can be asked after a `close`."""
 
     __slots__ = ("_own", "_records", "_where")
 
@@ -112,6 +116,23 @@ class RecordFacts:
         if found is None and by_text is not None and place is not None and (part is None or always):
             found = by_text[getattr(place, field)]
         return found
+
+
+def open_facts(module: "ModuleType", reader: "IndexReader", facts: Mapping[str, Fact]) -> "_native.Facts":
+    """The same facts of a file for the accelerator."""
+    sections = reader.header.sections
+    columns = []
+    for name, fact in facts.items():
+        key, steps = _where(fact)
+        section = sections.get(PART + key)
+        numbers = None if section is None else reader.section_bytes(PART + key)
+        width = 0 if section is None else ITEM_FORMATS[section.dtype][1]
+        field, by_text, always = _following(name, own=reader.layer == "custom")
+        number = FIELD_NAMES.index(field) + 1 if field else 0
+        columns.append((numbers, width, steps, fact.most, number, by_text, always))
+    parts = (reader.section_bytes(name) if name in sections else bytes(4) for name in ("parts.offsets", "parts.bytes"))
+    found: _native.Facts = module.Facts(reader.record_count, tuple(columns), *parts)
+    return found
 
 
 class NetworkFacts:
@@ -151,6 +172,14 @@ class NetworkFacts:
         if self._facts is None:
             self._facts = RecordFacts(networks.reader, MATCH_NETWORK_FACTS)
         return self._facts.get(name, record)
+
+    def layer(self, module: "ModuleType") -> "_native.Layer | None":
+        """The same for the accelerator."""
+        networks = self.opened()
+        if networks is None:
+            return None
+        reader = networks.reader
+        return open_layer(module, reader, reader.record_count, facts=open_facts(module, reader, MATCH_NETWORK_FACTS))
 
 
 class Known:

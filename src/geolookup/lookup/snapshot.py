@@ -1,20 +1,16 @@
-"""The files that one CURRENT names, open for lookups: both layers, and the objects that answer for their places.
-
-With the accelerator these are objects of `view_type`, which look into the mapped file: a field's value is made when it
-is asked for. See docs/decisions/answers-in-the-file.md.
-"""
+"""The files that one CURRENT names, open for lookups: both layers, and the objects that answer for their places."""
 
 from collections.abc import Iterator
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from geolookup.index.native import open_places, open_searcher
 from geolookup.index.reader import EMPTY, IndexReader, segment_of_both, source_of
-from geolookup.lookup.facts import Known, NetworkFacts, RecordFacts
+from geolookup.lookup.facts import Known, NetworkFacts, RecordFacts, open_facts
+from geolookup.lookup.views import match_type, view_type
 from geolookup.model.addresses import SIX_TO_FOUR, held_in, holding, to_text
 from geolookup.model.facts import PLACE_FACTS
-from geolookup.model.fields import FIELD_NAMES
-from geolookup.model.types import Geolocation, Layer, Match, Segment, field_values, geolocation_of, with_facts
+from geolookup.model.types import Geolocation, Layer, Match, Segment, geolocation_of, with_facts
 from geolookup.state.base.current import Published
 
 if TYPE_CHECKING:
@@ -24,44 +20,6 @@ if TYPE_CHECKING:
     from geolookup.lookup.network import Network, Networks
     from geolookup.lookup.record import Record
     from geolookup.model.addresses import Family
-
-#: Of the class's own attributes, those that have to do with where a Geolocation keeps its values.
-_OF_STORAGE = frozenset(
-    ("__init__", "__slots__", "__getstate__", "__setstate__", "__module__", "locid", *FIELD_NAMES, "ipblocks")
-)
-
-
-def detached(place: Geolocation) -> Geolocation:
-    """A copy that holds its own values, so that it does not need the file any more."""
-    return geolocation_of((place.locid, *field_values(place)))
-
-
-def _make(_: type, *values: Any, **fields: Any) -> Geolocation:
-    return Geolocation(*values, **fields)
-
-
-def _reduce(place: Geolocation, protocol: Any) -> Any:
-    return detached(place).__reduce_ex__(protocol)
-
-
-@cache
-def view_type(module: "ModuleType") -> type[Geolocation]:
-    """The type of the objects that stand for a Geolocation: one for each build of the accelerator.
-
-    They have its attributes and methods, and say that it is their class, which `isinstance` believes. What copies or
-    pickles one gets a Geolocation.
-    """
-    found: Any = module.view_type(("locid", *FIELD_NAMES), Geolocation)
-    for name, value in vars(Geolocation).items():
-        if name not in _OF_STORAGE:
-            setattr(found, name, value)
-    # A lookup returns none. A property, since what reads objects by their types' attributes takes no constant.
-    found.ipblocks = property(lambda _: ())
-    found.__new__ = staticmethod(_make)
-    found.__reduce_ex__ = _reduce
-    view: type[Geolocation] = found
-    return view
-
 
 #: Geolocation objects kept ready by one reader without the accelerator: some 40 MiB if all are in use.
 MAX_RECORDS = 1 << 17
@@ -165,7 +123,10 @@ class Snapshot:
         else:
             view = view_type(module)
             places = open_places(module, view, base), open_places(module, view, custom)
-            self.fast = open_searcher(module, base, custom, places)
+            facts = open_facts(module, base, PLACE_FACTS), open_facts(module, custom, PLACE_FACTS)
+            # Not a method of this object, which holds the searcher: the two would hold each other for ever.
+            networks = partial(self._networks.layer, module)
+            self.fast = open_searcher(module, base, custom, places, facts, match_type(module), networks)
             self.base, self.custom = OpenLayer(base, places[0]), OpenLayer(custom, places[1])
         self.has_custom = published.overlay.location_count > 0
         self.stamp = stamp

@@ -9,7 +9,7 @@ import pytest
 
 from geolookup.index.native import OVERLAY, open_searcher
 from geolookup.index.reader import EMPTY, IndexReader
-from geolookup.lookup.snapshot import view_type
+from geolookup.lookup.views import view_type
 from geolookup.model import addresses
 from geolookup.model.errors import IndexDamagedError
 from tests.index.building import ADDRESSES, build

@@ -7,7 +7,7 @@ import pytest
 
 from geolookup.index.native import accelerator, open_places, open_searcher
 from geolookup.index.reader import IndexReader
-from geolookup.lookup.snapshot import view_type
+from geolookup.lookup.views import view_type
 from tests.index.building import build
 from tests.index.native.searchers import CUSTOM, DEFAULT, native, needs_native
 

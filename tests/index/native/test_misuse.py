@@ -13,7 +13,7 @@ pytestmark = needs_native
 
 ANSWER = """
 from geolookup.index.native import accelerator
-from geolookup.lookup.snapshot import view_type
+from geolookup.lookup.views import view_type
 from geolookup.model.fields import FIELDS
 
 native = accelerator()
@@ -29,7 +29,7 @@ def run(code: str) -> None:
     assert ran.returncode == 0, f"{ran.returncode}: {ran.stderr}"
 
 
-@pytest.mark.parametrize("name", ["Finder", "Layer", "Searcher", "Places"])
+@pytest.mark.parametrize("name", ["Facts", "Finder", "Layer", "Searcher", "Places"])
 def test_types_of_the_accelerator_are_immutable(name: str) -> None:
     of = getattr(native, name)
     for attribute in [*vars(of), "more"]:
@@ -79,6 +79,73 @@ for other in (Geolocation, int, type("Other", (), {})):
         pass
 assert type(answer) is of
 """
+    )
+
+
+def test_a_match_outlives_whatever_is_deleted_from_its_type_and_networks_that_cannot_be_opened() -> None:
+    run(
+        """
+        import gc, tempfile
+        from pathlib import Path
+        from geolookup.index.native import accelerator, open_places, open_searcher
+        from geolookup.index.reader import IndexReader
+        from geolookup.lookup.facts import open_facts
+        from geolookup.lookup.views import match_type, view_type
+        from geolookup.model.facts import PLACE_FACTS
+        from geolookup.model.types import Match
+        from tests.index.building import build
+        from tests.index.native.searchers import CUSTOM, DEFAULT
+
+        native = accelerator()
+        opened = []
+
+        def open_networks():
+            opened.append(None)
+            if len(opened) == 1:
+                raise OSError("not yet")
+            return "nothing of the kind" if len(opened) == 2 else None
+
+        with tempfile.TemporaryDirectory() as folder:
+            readers = []
+            for name, blocks, layer in (("base", DEFAULT, "default"), ("overlay", CUSTOM, "custom")):
+                build(Path(folder, name), blocks, layer=layer)
+                readers.append(IndexReader.open(Path(folder, name)))
+            places = [open_places(native, view_type(native), reader) for reader in readers]
+            facts = [open_facts(native, reader, PLACE_FACTS) for reader in readers]
+            for wrong in (view_type(native), int, 5):
+                try:
+                    open_searcher(native, *readers, (*places,), (*facts,), wrong)
+                except TypeError:
+                    continue
+                raise AssertionError(wrong)
+            searcher = open_searcher(native, *readers, (*places,), (*facts,), match_type(native), open_networks)
+        finder = native.Finder(print, print)
+        finder.look_at = float("inf")
+        finder.use(searcher)
+        answer = finder.match("8.1.2.3")
+        for error in (OSError, TypeError):
+            try:
+                answer.asn
+            except error:
+                continue
+            raise AssertionError(error)
+        assert (answer.asn, answer.as_organization, len(opened)) == (None, None, 3)
+        of = type(answer)
+        first, fact = vars(of)["first"], vars(of)["country_name"]
+        finder.use(None)
+        del searcher, finder, places, facts, readers
+        for name in list(vars(of)):
+            if name not in ("__class__", "last"):
+                try:
+                    delattr(of, name)
+                except (AttributeError, TypeError):
+                    pass
+        gc.collect()
+        taken = [bytearray(b"x" * size) for size in range(16, 4096, 16) for _ in range(20)]
+        assert answer.__class__ is Match
+        assert (answer.last, first.__get__(answer)) == ("8.7.255.255", "8.0.0.0")
+        assert fact.__get__(answer) == "United States"
+        """
     )
 
 

@@ -2,11 +2,12 @@
 
     python tools/walk.py sync FILE          # or any other command line, on the state that GEOLOOKUP_HOME names
     python tools/walk.py create             # one edit by an editor that is open: a custom geolocation is created
+    python tools/walk.py explained ADDRESS  # one explanation by lookups that are open
 
 A move is a call whose caller stands in another file of the package, or the end of a ``with`` whose beginning does; what
 importing does counts for none. Openings are what Python's audit hooks see of the files in the state directory; with
 strace (``strace -f -e trace=openat``) those that SQLite and the C library make are seen too. Lower is simpler: `tests`
-hold the numbers of three walks.
+hold the numbers of four walks.
 """
 
 import contextlib
@@ -110,6 +111,12 @@ def _create(home: str) -> Callable[[], object]:
     return lambda: editor.create(country="DE", latitude=52.5, longitude=13.4, **fields)
 
 
+def _explained(home: str, address: str) -> Callable[[], object]:
+    geo = geolookup.open(home)
+    geo.explain(address)  # the first one imports
+    return lambda: geo.explain(address)
+
+
 def _command(arguments: list[str]) -> Callable[[], object]:
     from geolookup.cli import app
 
@@ -119,7 +126,13 @@ def _command(arguments: list[str]) -> Callable[[], object]:
 def main(home: str, arguments: list[str]) -> dict[str, Any]:
     """Walk once, and say what that asked for."""
     home = os.path.abspath(home)
-    act = _create(home) if arguments == ["create"] else _command(arguments)
+    match arguments:
+        case ["create"]:
+            act = _create(home)
+        case ["explained", address]:
+            act = _explained(home, address)
+        case _:
+            act = _command(arguments)
     walk = Walk(home)
     with walk.counting():
         act()

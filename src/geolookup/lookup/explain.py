@@ -5,25 +5,26 @@ Since when: which of the kept generations brought the answer, or which edit.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from geolookup.lookup.explain_network import explained_facts
 from geolookup.lookup.snapshot import OpenLayer, Snapshot, match_in
 from geolookup.model import precedence
-from geolookup.model.errors import GeoLookupError, StateBusyError, StateDamagedError, StateError, StateUnwritableError
+from geolookup.model.errors import GeoLookupError, StateBusyError, StateDamagedError, StateUnwritableError
 from geolookup.model.fields import UNKNOWN
 from geolookup.model.reports import AnswerSince, CoveringBlock, Explanation
 from geolookup.model.types import Geolocation, IPBlock, Layer, Match
 from geolookup.state.base.clock import age_s
-from geolookup.state.base.current import Current
-from geolookup.state.base.parts import has_service, parts_of, snapshot_path
+from geolookup.state.base.current import Current, cache_path
+from geolookup.state.base.marks import Begun
+from geolookup.state.base.parts import SERVICE, parts_of, snapshot_path
 from geolookup.state.base.sqlite import GLANCE_WAIT_S
 from geolookup.state.edits.layer import Laid
+from geolookup.state.edits.local import LocalEdits
 from geolookup.state.edits.outbox.row import OutboxRow
+from geolookup.state.edits.store import Edits
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.recovery import GONE, open_kept
-from geolookup.state.generations.served import served_current
-from geolookup.state.publishing.directory import StateDirectory
 
 if TYPE_CHECKING:
     from geolookup.model.addresses import Family
@@ -71,14 +72,14 @@ def explain(
     but the custom layer that they made is: of it the block that won is known, if the address has its answer from there.
     """
     current = snapshot.current
-    directory = StateDirectory(home)
     facts = explained_facts(snapshot, home, family, value)
     match = of_blocks = snapshot.match(address, family, value)
     if (answering := snapshot.answering(family, value)) != (family, value):
         family, value = answering
         of_blocks = snapshot.match(address, family, value)
+    parts = parts_of(current.published)
     covering: list[Covering] = []
-    for position, part in enumerate(part for part in parts_of(current.published) if part.has_places):
+    for position, part in enumerate(part for part in parts if part.has_places):
         cache = Cache(f"{snapshot_path(home, part.snapshot)}/cache.db")
         numbered = part.kind in _NUMBERED
         for block, place, row in cache.covering_rows(family, value):
@@ -93,19 +94,11 @@ def explain(
                         numbered=numbered,
                     )
                 )
-    unreadable: tuple[str, ...] = ()
-    try:
-        if is_past:
-            layer = _custom_of_then(directory, current, of_blocks, family, value)
-        elif directory.edits.is_of_others():
-            raise StateUnwritableError(f"{directory.edits.path} is for its owner only")
-        else:
-            layer = list(directory.custom_layer(current.generation, current.published, wait_s=GLANCE_WAIT_S).values())
-    except (StateBusyError, StateDamagedError, StateUnwritableError) as error:
-        # Pulled blocks can still be explained; an edit behind the answer cannot.
-        layer = [Laid(place=place) for place in directory.cache(current.generation).custom()]
-        unreadable = (f"the local edits cannot be read: {error}",)
-    if not has_service(current.published):
+    custom = _CustomLayer([], [])
+    if snapshot.has_custom:  # else the local edits leave nothing that could cover an address
+        custom = _custom_layer(home, current, of_blocks, (family, value), is_past=is_past)
+    layer = custom.laid
+    if all(part.kind != SERVICE for part in parts):
         layer = [replace(laid, edits=()) for laid in layer]
     for laid in layer:
         covering += [
@@ -114,6 +107,7 @@ def explain(
             if block.family == family and block.first <= value <= block.last
         ]
     ranked = list(rank(covering))
+    behind = [edit for _, laid in ranked[:1] for edit in laid.edits]
     return Explanation(
         address=address,
         match=match,
@@ -122,15 +116,41 @@ def explain(
         source=current.source,
         age_s=age_s(current.confirmed),
         confirmed=not current.is_embedded,
-        since=answer_since(directory, current.generation, of_blocks, family, value),
+        since=answer_since(home, current, of_blocks, family, value, custom.edits),
         facts=facts,
-        edits=unreadable or tuple(f"{edit.describe()} ({edit.state})" for _, laid in ranked[:1] for edit in laid.edits),
+        edits=custom.unreadable or tuple(f"{edit.describe()} ({edit.state})" for edit in behind),
     )
 
 
-def _custom_of_then(
-    directory: StateDirectory, current: Current, match: Match | None, family: "Family", value: int
-) -> list[Laid]:
+class _CustomLayer(NamedTuple):
+    """The custom layer as it answers, the local edits of the geolocation that answers, and why edits.db is not read."""
+
+    laid: list[Laid]
+    edits: list[OutboxRow]
+    unreadable: tuple[str, ...] = ()
+
+
+def _custom_layer(
+    home: str, current: Current, match: Match | None, at: "tuple[Family, int]", *, is_past: bool
+) -> _CustomLayer:
+    """If the local edits cannot be read, the service's geolocations can still be explained."""
+    listed = Cache(cache_path(home, current.generation)).custom()
+    then = _custom_of_then(listed, match, *at) if is_past else None
+    edits = Edits(home)
+    try:
+        if edits.is_of_others():
+            raise StateUnwritableError(f"{edits.path} is for its owner only")
+        locid = 0 if match is None or match.layer != "custom" else match.locid
+        laid, made = LocalEdits(edits).behind(locid, listed, Begun.of(current.published), wait_s=GLANCE_WAIT_S)
+    except (StateBusyError, StateDamagedError, StateUnwritableError) as error:
+        if then is not None:
+            return _CustomLayer(then, [])
+        why = f"the local edits cannot be read: {error}"
+        return _CustomLayer([Laid(place=place) for place in listed], [], (why,))
+    return _CustomLayer(laid if then is None else then, made)
+
+
+def _custom_of_then(custom: list[Geolocation], match: Match | None, family: "Family", value: int) -> list[Laid]:
     """Of the custom layer of a kept generation, the geolocation that won, with the block that did.
 
     That is a block of the service's list, if the geolocation has one there that holds the address; else an edit made
@@ -138,7 +158,7 @@ def _custom_of_then(
     """
     if match is None or match.layer != "custom":
         return []
-    listed = [place for place in directory.cache(current.generation).custom() if place.locid == match.geolocation.locid]
+    listed = [place for place in custom if place.locid == match.locid]
     blocks = [
         block
         for place in listed
@@ -205,19 +225,17 @@ _FIRST = 1
 
 
 def answer_since(
-    directory: StateDirectory, generation: int, match: Match | None, family: "Family", value: int
+    home: str, current: Current, match: Match | None, family: "Family", value: int, edits: list[OutboxRow]
 ) -> AnswerSince | None:
-    """Since when an address has had the answer ``match`` of a generation; None if that was not recorded.
+    """Since when an address has had the answer ``match`` of what is served; None if that was not recorded.
+
+    ``edits`` are those of its geolocation that were made here.
 
     It goes back through what was served as long as the answer is the same, field by field and from the same layer. A
     generation is known as it was served last, with the edits made while it was: if one is behind the answer, that
     brought it.
     """
-    try:
-        current = served_current(directory.home)
-    except StateError:
-        return None
-    steps = () if current is None else current.served
+    generation, steps = current.generation, current.served
     last = max((at for at, (number, _) in enumerate(steps) if number == generation), default=None)
     if last is None:
         return None
@@ -229,7 +247,7 @@ def answer_since(
             if number == GONE:
                 break
             try:
-                answers[number] = _answer(directory.home, number, match, family, value)
+                answers[number] = _answer(home, number, match, family, value)
             except GeoLookupError:  # it is gone by now, or damaged: what it answered is not known
                 break
         if not _same(answers[number], match):
@@ -238,7 +256,8 @@ def answer_since(
         first = at
     brought, moment = steps[first]
     until = steps[last + 1][1] if last + 1 < len(steps) else None
-    edit = _edit_behind(directory, match, family, value, moment, until)
+    made = [row for row in edits if row.created_at > moment and (until is None or row.created_at < until)]
+    edit = max((row for row in made if _concerns(row, family, value)), key=_age, default=None)
     if edit is not None:
         return AnswerSince(generation=None, at=edit.created_at, age_s=age_s(edit.created_at), edit=edit.describe())
     return AnswerSince(
@@ -267,23 +286,11 @@ def _same(one: Match | None, other: Match | None) -> bool:
     return (one.geolocation, one.layer) == (other.geolocation, other.layer)
 
 
-def _edit_behind(
-    directory: StateDirectory, match: Match | None, family: "Family", value: int, after: str, until: str | None
-) -> OutboxRow | None:
-    """The newest edit of this machine, made between two moments, that can have brought an answer."""
-    if match is None or match.layer != "custom":
-        return None
-    try:
-        edits = directory.local.edits_of(match.geolocation.locid, wait_s=GLANCE_WAIT_S)
-    except StateError:
-        return None  # damaged, or locked: the explanation says so
-    made = [row for row in edits if row.created_at > after and (until is None or row.created_at < until)]
-    return max(
-        (row for row in made if _concerns(row, family, value)), key=lambda row: (row.created_at, row.id), default=None
-    )
+def _age(row: OutboxRow) -> tuple[str, int]:
+    return row.created_at, row.id
 
 
 def _concerns(row: OutboxRow, family: "Family", value: int) -> bool:
     """True if an edit can have changed the answer of an address: if it names blocks, one of them must hold it."""
-    named = [IPBlock.from_ends(*row.payload[name]) for name in ("block", "new_block") if name in row.payload]
+    named = row.edit.names
     return not named or any(block.family == family and block.first <= value <= block.last for block in named)

@@ -69,14 +69,21 @@ class LocalEdits:
 
         return self._ask(ask, set())
 
-    def edits_of(self, locid: int, *, wait_s: float = RUN_WAIT_S) -> list[OutboxRow]:
-        """The edits of a geolocation that were made on this machine, finished ones too; not the dropped ones."""
+    def behind(
+        self, locid: int, custom: list[Geolocation], begun: Begun, *, wait_s: float = RUN_WAIT_S
+    ) -> tuple[list[Laid], list[OutboxRow]]:
+        """The geolocations of `laid_over`, and the edits of one that were made on this machine.
 
-        def ask(ledger: Ledger) -> list[OutboxRow]:
+        Finished edits too, but not the dropped ones.
+        """
+
+        def ask(ledger: Ledger) -> tuple[list[Laid], list[OutboxRow]]:
             among = "locid IN (SELECT id FROM places WHERE id = ? OR number = ?) AND state <> ?"
-            return ledger.outbox.where(among, (locid, locid, str(State.DROPPED)))
+            edits = ledger.outbox.where(among, (locid, locid, str(State.DROPPED)))
+            return list(laid(ledger, custom, begun).values()), edits
 
-        return self._ask(ask, [], wait_s=wait_s)
+        nothing: tuple[list[Laid], list[OutboxRow]] = [Laid(place=place) for place in custom], []
+        return self._ask(ask, nothing, wait_s=wait_s)
 
     def upstream_url(self) -> str | None:
         """The upstream that edits were pushed to; None if none were."""

@@ -84,6 +84,12 @@ class _Kind(msgspec.Struct, frozen=True, kw_only=True):
         """The block that it gives to its geolocation."""
         return getattr(self, self.gives, None)
 
+    @property
+    def names(self) -> tuple[IPBlock, ...]:
+        """The blocks that it names."""
+        members = (getattr(self, name) for name in self.__struct_fields__)
+        return tuple(value for value in members if isinstance(value, IPBlock))
+
     def taking(self, block: IPBlock) -> Self:
         """The edit, giving another block."""
         return msgspec.structs.replace(self, **{self.gives: block})

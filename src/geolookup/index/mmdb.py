@@ -102,6 +102,14 @@ def uint64(value: int) -> bytes:
     return _whole(_UINT64, value)
 
 
+def whole(value: int) -> bytes:
+    """A whole number of the narrowest type of 32 bits or more; as text if none has room for it."""
+    if -(1 << 31) <= value < 0:
+        return _control(_INT32, 4) + value.to_bytes(4, "big", signed=True)
+    kind = next((kind for kind in (_UINT32, _UINT64, _UINT128) if 0 <= value < 1 << 8 * _WHOLE[kind]), None)
+    return text(str(value)) if kind is None else _whole(kind, value)
+
+
 def boolean(value: bool) -> bytes:
     """True or false."""
     return _control(_BOOLEAN, int(value))
@@ -138,6 +146,24 @@ def pointer(place: int) -> bytes:
     if place < _POINTERS[2]:
         return (0b00110 << 27 | place - _POINTERS[1]).to_bytes(4, "big")
     return bytes((0b00111000,)) + place.to_bytes(4, "big")
+
+
+def value_of(value: Plain) -> bytes:
+    """A value of JSON: text, a number, a boolean, a list or a dictionary. What is null in one is left out.
+
+    :raises UnicodeEncodeError: if a text has half of a surrogate pair
+    """
+    if isinstance(value, str):
+        return text(value)
+    if isinstance(value, bool):
+        return boolean(value)
+    if isinstance(value, int):
+        return whole(value)
+    if isinstance(value, float):
+        return double(value)
+    if isinstance(value, list):
+        return array_of(value_of(item) for item in value if item is not None)
+    return map_of((text(key), value_of(item)) for key, item in value.items() if item is not None)
 
 
 class Pool:

@@ -140,7 +140,7 @@ def record(found: Match, detail: Detail) -> dict[str, Any]:
 
 def made(place: Geolocation, detail: Detail) -> dict[str, Any]:
     """A record of the fields of a geolocation."""
-    found: dict[str, Any] = {**_country(place.country)}
+    found: dict[str, Any] = {**of_country(place.country)}
     if detail == "city":
         if place.region:
             is_code = REGION_CODE.fullmatch(place.region)
@@ -161,7 +161,8 @@ def made(place: Geolocation, detail: Detail) -> dict[str, Any]:
     return found
 
 
-def _country(text: str | None) -> dict[str, Any]:
+def of_country(text: str | None) -> dict[str, Any]:
+    """The members ``country`` and ``continent`` of a record of a country, as far as our table knows it."""
     if not text:
         return {}
     code = in_capitals(text)

@@ -4,11 +4,11 @@ A path is keys with dots between them; a number is a position in a list. Of seve
 counts.
 """
 
-import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple
 
 from geolookup.base.text import harmless
 from geolookup.index import mmdb
@@ -18,13 +18,15 @@ from geolookup.model.fields import FIELD_NAMES, FIELDS, Field
 from geolookup.sources.facts import key_of, of_values
 from geolookup.sources.places import BadFieldError, PlaceFields, country, degrees, text
 from geolookup.sources.protocol import KeptKey
+from geolookup.sources.shape import FLAT, Shape, hollow
 
 _Path = tuple[str | int, ...]
 _SHORT = 100
 #: In a path the first of all keys: a file may have names in one other language only.
 _ANY = "*"
 
-#: For nested records (GeoIP2, GeoLite2, DB-IP) and flat ones (IPinfo, ip-location-db), the paths of each field.
+#: For nested records (GeoIP2, GeoLite2, DB-IP) the paths of each field; those of flat ones (IPinfo, ip-location-db) are
+#: the keys of `shape.FLAT`.
 _NESTED = {
     "country": ("country.iso_code",),
     "region": ("subdivisions.0.iso_code", "subdivisions.0.names.en", "subdivisions.0.names.*"),
@@ -34,18 +36,6 @@ _NESTED = {
     "longitude": ("location.longitude",),
     "dmacode": ("location.metro_code",),
 }
-_FLAT = {
-    # IPinfo's Lite has the country's name in `country` and its code in `country_code`; its other files have the code in
-    # `country`.
-    "country": ("country_code", "country"),
-    "region": ("region_code", "region", "state1"),
-    "city": ("city",),
-    "postalcode": ("postcode", "postal_code", "postal", "zip"),
-    "latitude": ("latitude", "lat"),
-    "longitude": ("longitude", "lng"),
-    "dmacode": ("metro_code", "dma"),
-    "areacode": ("area_code",),
-}
 # Records of these shapes may hold only keys that say no place: then they have one of these keys.
 _NESTED_KEYS = frozenset(
     (
@@ -53,7 +43,7 @@ _NESTED_KEYS = frozenset(
         *("postal", "registered_country", "represented_country", "traits", "geolookup"),
     )
 )
-_FLAT_KEYS = frozenset(path for paths in _FLAT.values() for path in paths)
+_FLAT_KEYS = frozenset(path for paths in FLAT.values() for path in paths)
 
 _KNOWN = (
     "nested: country.iso_code, subdivisions.0.iso_code, city.names.en, postal.code, location.latitude, "
@@ -99,7 +89,7 @@ class Recogniser:
         self._example: Any = None
         self._any_place = False
         self._flat = False
-        self._flat_parts = _FlatParts()
+        self._shape = Shape(complete=False)
         #: How many nested records had which keys.
         self._nested_keys: Counter[tuple[str, ...]] = Counter()
 
@@ -166,23 +156,31 @@ class Recogniser:
 
     def kept(self) -> list[KeptKey]:
         """The keys at the top of the records that were read, those of most records first."""
-        found: Counter[tuple[str, str]] = Counter()
-        for form, count in self._flat_parts.forms.items():
-            found.update({(key, ".".join(map(str, _path_of(key, kind)))): count for key, kind in form})
-        for nested, count in self._nested_keys.items():
-            found.update({(key, key): count for key in nested})
-        found.update({(key, f"{_TRAITS}.{key_of(key) or key}"): count for key, count in self._fact_keys.items()})
-        order = sorted(found.items(), key=lambda item: (-item[1], item[0]))
-        return [
-            KeptKey(key=key, kept_as="", records=count, reason=_OURS)
-            if path == _OWN_KEY
-            else KeptKey(key=key, kept_as="", records=count, reason=_ONLY_PLACE)
-            if self._layer == "place" and path.startswith(f"{_TRAITS}.")
-            else KeptKey(key=key, kept_as="", records=count, reason=_ONLY_NETWORK)
-            if self._layer == "network" and not path.startswith(f"{_TRAITS}.")
-            else KeptKey(key=key, kept_as=path, records=count)
-            for (key, path), count in order
+        nested: Counter[str] = Counter()
+        for keys, count in self._nested_keys.items():
+            nested.update(dict.fromkeys(keys, count))
+        kept = [
+            *(KeptKey(key=key, kept_as=key, records=count) for key, count in nested.items() if key != _OWN_KEY),
+            *self._shape.kept(),
         ]
+        if self._layer == "network":
+            kept = [replace(each, kept_as="", reason=_ONLY_NETWORK) for each in kept]
+        for key, count in self._fact_keys.items():
+            only = self._layer == "place"
+            kept_as = "" if only else f"{_TRAITS}.{key_of(key) or key}"
+            kept.append(KeptKey(key=key, kept_as=kept_as, records=count, reason=_ONLY_PLACE if only else ""))
+        if _OWN_KEY in nested:
+            kept.append(KeptKey(key=_OWN_KEY, kept_as="", records=nested[_OWN_KEY], reason=_OURS))
+        return sorted(kept, key=lambda each: (-each.records, each.key, each.kept_as))
+
+    def _flat_parts(self, members: Mapping[str, mmdb.Value], place: PlaceFields | None) -> dict[str, bytes]:
+        plan = self._shape.plan(tuple(members))
+        octets: list[bytes | str | int] = [value.octets for value in members.values()]
+        if place is None:
+            return plan(octets, "")
+        for at, name, key in plan.degrees:
+            octets[at] = hollow(octets[at], members[key].plain, getattr(place, name))
+        return plan(octets, "")
 
     def place(self, record: Mapping[str, Any]) -> PlaceFields | None:
         """The place that a record says, or None if it says none.
@@ -238,7 +236,7 @@ def _shape(record: Mapping[Any, Any]) -> Mapping[str, Sequence[str]] | None:
     if any(isinstance(record.get(key), dict | list) for key in _NESTED_KEYS):
         return _NESTED
     if any(isinstance(record.get(key), str | int | float) for key in _FLAT_KEYS):
-        return _FLAT
+        return FLAT
     return None
 
 
@@ -307,32 +305,6 @@ def _text(value: Any, name: str) -> str:
     raise BadFieldError(f"{name} is not text")
 
 
-#: Where in GeoIP2's shape the values of flat records stand. A position in a list is a number.
-_PLACED: dict[str, _Path] = {
-    "continent_code": ("continent", "code"),
-    "continent": ("continent", "names", "en"),
-    "continent_name": ("continent", "names", "en"),
-    "country_code": ("country", "iso_code"),
-    "country": ("country", "names", "en"),
-    "country_name": ("country", "names", "en"),
-    "region_code": ("subdivisions", 0, "iso_code"),
-    "region": ("subdivisions", 0, "names", "en"),
-    "state1": ("subdivisions", 0, "names", "en"),
-    "state2": ("subdivisions", 1, "names", "en"),
-    "city": ("city", "names", "en"),
-    "geoname_id": ("city", "geoname_id"),
-    **dict.fromkeys(_FLAT["postalcode"], ("postal", "code")),
-    **dict.fromkeys(_FLAT["latitude"], ("location", "latitude")),
-    **dict.fromkeys(_FLAT["longitude"], ("location", "longitude")),
-    **dict.fromkeys(_FLAT["dmacode"], ("location", "metro_code")),
-    **dict.fromkeys(("timezone", "time_zone"), ("location", "time_zone")),
-    **dict.fromkeys(("accuracy_radius", "radius"), ("location", "accuracy_radius")),
-}
-#: Keys that have a code in some files, and a name in others.
-_CODES: dict[str, _Path] = {"country": ("country", "iso_code"), "continent": ("continent", "code")}
-_CODE_LENGTH = 2
-_DEGREES = frozenset((*_FLAT["latitude"], *_FLAT["longitude"]))
-_DOUBLE_OCTETS = 9
 #: What our own exports add to records.
 _OWN_KEY = "geolookup"
 _TRAITS = "traits"
@@ -348,110 +320,8 @@ def _nested_parts(members: Mapping[str, mmdb.Value], place: PlaceFields | None) 
     return parts
 
 
-#: What stands in a part of a flat record: octets, and the positions of members whose octets belong there.
-_Template: TypeAlias = list[bytes | int]
-
-
-class _FlatParts:
-    """Puts flat records into GeoIP2's shape. Those of a file have few forms: what each becomes is worked out once."""
-
-    def __init__(self) -> None:
-        self._plans: dict[tuple[tuple[str, str], ...], dict[str, _Template]] = {}
-        #: How many records had which form: the keys, each with the kind of its value.
-        self.forms: Counter[tuple[tuple[str, str], ...]] = Counter()
-
-    def __call__(self, members: Mapping[str, mmdb.Value], place: PlaceFields | None) -> dict[str, bytes]:
-        form = tuple([(key, _kind(key, value, place)) for key, value in members.items()])
-        self.forms[form] += 1
-        plan = self._plans.get(form)
-        if plan is None:
-            plan = self._plans[form] = _plan(form)
-        octets = [value.octets for value in members.values()]
-        return {
-            part: b"".join([piece if type(piece) is bytes else octets[piece] for piece in template])  # type: ignore[index]
-            for part, template in plan.items()
-        }
-
-
-def _kind(key: str, value: mmdb.Value, place: PlaceFields | None) -> str:
-    """The kind of a value, which decides where it goes: nothing, a code, our coordinate and its width, or any other."""
-    plain = value.plain
-    if plain == "":
-        return "nothing"
-    if key in _CODES:
-        return "code" if isinstance(plain, str) and len(plain) == _CODE_LENGTH else "other"
-    if place is not None and key in _DEGREES:
-        own = place.latitude if key in _FLAT["latitude"] else place.longitude
-        if isinstance(plain, str):
-            return "other" if own is None else "double"
-        if isinstance(plain, float) and plain == own:
-            return "double" if len(value.octets) == _DOUBLE_OCTETS else "single"
-    return "other"
-
-
-def _plan(form: Sequence[tuple[str, str]]) -> dict[str, _Template]:
-    """The parts of records of a form. A second key that says the same goes with what fits nowhere."""
-    tree: dict[str, Any] = {}
-    for at, (key, kind) in enumerate(form):
-        if kind == "nothing":
-            continue
-        path = _path_of(key, kind)
-        leaf = {"double": mmdb.double(math.nan), "single": mmdb.single(math.nan)}.get(kind, at)
-        if not _put(tree, path, leaf):
-            _put(tree, ("extra", key), at)
-    return {part: _joined(_template(_without_gaps(branch))) for part, branch in tree.items()}
-
-
-def _template(tree: Any) -> Iterator[bytes | int]:
-    if isinstance(tree, dict):
-        yield mmdb.map_head(len(tree))
-        for key, branch in tree.items():
-            yield mmdb.text(key)
-            yield from _template(branch)
-    elif isinstance(tree, list):
-        yield mmdb.array_head(len(tree))
-        for branch in tree:
-            yield from _template(branch)
-    else:
-        yield tree
-
-
-def _joined(pieces: Iterable[bytes | int]) -> _Template:
-    found: _Template = []
-    for piece in pieces:
-        if found and isinstance(piece, bytes) and isinstance(found[-1], bytes):
-            found[-1] += piece
-        else:
-            found.append(piece)
-    return found
-
-
-def _path_of(key: str, kind: str) -> _Path:
-    """Where in GeoIP2's shape a value of a flat record stands."""
-    return _CODES[key] if kind == "code" else _PLACED.get(key, ("extra", key))
-
-
 _NOTHING = mmdb.Value(None, b"")
 
 
 def _coordinates(place: PlaceFields) -> dict[str, float | None]:
     return {"latitude": place.latitude, "longitude": place.longitude}
-
-
-def _put(tree: dict[Any, Any], path: _Path, leaf: bytes | int) -> bool:
-    """Put a leaf in a tree, in which lists are dictionaries; false if there is one already."""
-    for key in path[:-1]:
-        tree = tree.setdefault(key, {})
-    if path[-1] in tree:
-        return False
-    tree[path[-1]] = leaf
-    return True
-
-
-def _without_gaps(tree: Any) -> Any:
-    """A tree with the lists that it has: an item that nothing is said of is an empty map."""
-    if not isinstance(tree, dict):
-        return tree
-    if all(isinstance(key, int) for key in tree):
-        return [_without_gaps(tree.get(at, {})) for at in range(max(tree) + 1)]
-    return {key: _without_gaps(value) for key, value in tree.items()}

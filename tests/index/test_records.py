@@ -64,9 +64,13 @@ def write(path: Path, blocks: list[Row], *, folder: str | None = None) -> None:
 
 
 def winner(blocks: list[Row], family: int, address: int) -> Row | None:
-    covering = [(row.first - row.last, at) for at, row in enumerate(blocks) if row.family == family]
-    covering = [(size, at) for size, at in covering if blocks[at].first <= address <= blocks[at].last]
-    return blocks[max(covering)[1]] if covering else None
+    """Of those that cover it the narrowest, and of equal ones the later; what is weak only if there is nothing else."""
+    covering = [
+        (row.locid > 0, row.first - row.last, at)
+        for at, row in enumerate(blocks)
+        if row.family == family and row.first <= address <= row.last
+    ]
+    return blocks[max(covering)[2]] if covering else None
 
 
 def check(reader: IndexReader, answer: Any) -> None:

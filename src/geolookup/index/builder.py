@@ -398,7 +398,7 @@ class IndexBuilder:
         for family, add in adding.items():
             if not self._blocks[family][0] and family not in self._runs:
                 continue  # most overlays have no IPv6
-            flattener = flatten.Flattener(family, None if self._later_wins else self._ranks)
+            flattener = flatten.Flattener(family, None if self._later_wins else self._ranks, weak=weak)
             slot = len(_KINDS[family]) - 1
             for piece in self._pieces(family):
                 columns = list(piece)

@@ -31,6 +31,8 @@ __all__ = ["EMPTY", "Flattener", "flatten_v4", "flatten_v6", "in_order"]
 
 _PIECE = 1 << 18
 _CHUNK = 1 << 16
+#: More than the addresses of any block.
+_WIDER = 1 << 130
 _LOW64 = (1 << 64) - 1
 _END = 1 << 129
 
@@ -100,8 +102,11 @@ class Flattener:
     It keeps what overlaps where the newest piece ends, and one block that may overlap what comes.
     """
 
-    def __init__(self, family: int, ranks: Ranks | None) -> None:
-        """``ranks`` gives ranks by slots. Without it, a later block beats an earlier one of its size."""
+    def __init__(self, family: int, ranks: Ranks | None, *, weak: int = EMPTY) -> None:
+        """``ranks`` gives ranks by slots. Without it, a later block beats an earlier one of its size.
+
+        Slots from ``weak`` on win only where there are no others.
+        """
         self._halves = 1 if family == 4 else 2
         self._limit = IPV4_MAX if family == 4 else IPV6_MAX
         self._type = np.uint32 if family == 4 else np.uint64
@@ -109,7 +114,7 @@ class Flattener:
         self._held: list[Array] | None = None
         #: The highest address of the cluster in which the newest piece ended, or -1.
         self._reached = -1
-        self._sweep = _Sweep()
+        self._sweep = _Sweep(weak)
         #: One past the newest disjoint piece that was handed on, and its slot.
         self._next = 0
         self._slot = EMPTY
@@ -291,7 +296,8 @@ class _Sweep:
     never sorted by their ends, and each enters and leaves once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, weak: int) -> None:
+        self._weak = weak
         # Winners first: their order (see `precedence`), last address and slot.
         self._active: SortedList = SortedList()
         self._position = 0
@@ -311,7 +317,8 @@ class _Sweep:
                 yield from self._advance(first)
                 self._position = first
             self._source = number
-            self._active.add((*order(first, last, rank), last, slot))
+            size, behind = order(first, last, rank)
+            self._active.add((size if slot < self._weak else size + _WIDER, behind, last, slot))
         yield from self._advance(settled)
 
     def _advance(self, limit: int) -> Iterator[tuple[int, int, int, int]]:

@@ -1,17 +1,21 @@
 """The contents of a source, for a person who looks at it before it is used."""
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from geolookup.model.errors import DataFileError, PullError
+from geolookup.model.fields import FIELD_NAMES
 from geolookup.model.reports import Progress, unwatched
 from geolookup.sources.blocks import MASKED, NetworkBatch
 from geolookup.sources.definition import file_name
 from geolookup.sources.kinds.service import ServiceReading
-from geolookup.sources.protocol import BadRow, KeptKey, Reading
+from geolookup.sources.protocol import BadRow, Gathered, KeptKey, Reading
 from geolookup.sources.providers import recognised
+from geolookup.sources.shape import OURS, path_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,10 +27,10 @@ class Contents:
     looked up of it, ``masks`` those of the blocks that are known to have no location. ``places`` counts those that
     blocks lead to, ``countries`` are their codes, sorted. ``network_blocks`` say who runs addresses, in ``networks``
     different ways; ``facts`` are their keys. ``columns_not_read`` are columns that are no fields of ours,
-    ``keys`` those of records, with where they are kept. ``dated`` is when the file says that it was made (ISO 8601), or
-    empty. ``licence``, ``attribution``, ``redistribute`` and ``keep_days`` are the terms of the provider whose file
-    this seems to be, or empty, true and None. ``bad`` counts the bad rows, of which ``bad_rows`` are the first
-    thousand. ``refused`` is why a sync would not publish it, or None.
+    ``keys`` those of records and columns, with where they are kept. ``dated`` is when the file says that it was made
+    (ISO 8601), or empty. ``licence``, ``attribution``, ``redistribute`` and ``keep_days`` are the terms of the provider
+    whose file this seems to be, or empty, true and None. ``bad`` counts the bad rows, of which ``bad_rows`` are the
+    first thousand. ``refused`` is why a sync would not publish it, or None.
     """
 
     name: str
@@ -111,7 +115,7 @@ def contents_of(
         facts=tuple(sorted(gathered.networks.names)) if networks else (),
         countries=tuple(sorted({gathered.places[number].country for number in places} - {""})),
         columns_not_read=tuple(gathered.columns_not_read),
-        keys=tuple(gathered.keys),
+        keys=(*map(gathered.in_layer, _fields(gathered)), *gathered.keys),
         rows_without_location=gathered.rows_without_location,
         custom_left_out=gathered.custom_left_out,
         dated=gathered.dated or "",
@@ -125,3 +129,15 @@ def contents_of(
         bad_rows=tuple(gathered.bad_in_order()),
         refused=refused,
     )
+
+
+def _fields(gathered: Gathered) -> Iterator[KeptKey]:
+    """The columns of our fields, and how many places have them."""
+    for name, column in gathered.fields.items():
+        at = FIELD_NAMES.index(name)
+        counts = Counter(
+            path_of(OURS + name, str(place[at])) for place in gathered.places if place[at] not in ("", None)
+        )
+        for path, count in counts.items():
+            kept_as = f"the field {name}" if path[0] == "extra" else ".".join(map(str, path))
+            yield KeptKey(key=column, kept_as=kept_as, records=count)

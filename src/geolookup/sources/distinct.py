@@ -5,7 +5,7 @@ in memory are 8 bytes a row while equal blocks are looked for. The same place tw
 """
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -33,7 +33,10 @@ class Distinct:
         self._rows = [Column(kind, folder) for kind in ("u4", "i8", "i8")]
 
     def add(self, batch: Batch, places: Array, chunk: Chunk) -> None:
-        """Add the blocks of a chunk, whose ``place`` are positions in it; ``places`` are those of its rows."""
+        """Add the blocks of a chunk, whose ``place`` are positions in it.
+
+        ``places`` are those of its rows, or the numbers of their records.
+        """
         begun = len(self._rows[0])
         with write_errors(self._folder):
             for column, values in zip(self._rows, (places, chunk.numbers, chunk.lines), strict=True):
@@ -42,10 +45,15 @@ class Distinct:
                 for column, values in zip(self._blocks[family], (*ends, at + np.uint32(begun)), strict=True):
                     column.append(values)
 
-    def batches(self, gathered: Gathered) -> Iterator[Batch]:
-        """The blocks in the order of their rows, without those of several places, of which ``gathered`` is told."""
+    def batches(self, gathered: Gathered, meanings: Callable[[Array], Array]) -> Iterator[Batch]:
+        """The blocks in the order of their rows, without those of several places, of which ``gathered`` is told.
+
+        ``meanings`` says of numbers which mean the same: rows that differ in what they say besides do not contradict
+        each other, and of them the later counts.
+        """
         bad = np.zeros(len(self._rows[0]), np.bool_)
-        places = self._rows[0].whole()
+        numbers = self._rows[0].whole()
+        places = meanings(numbers)
         for family, columns in self._blocks.items():
             self._note_bad(gathered, family, columns, places, bad)
         for family, columns in self._blocks.items():
@@ -53,9 +61,9 @@ class Distinct:
                 kept = ~bad[part[-1]]
                 *ends, rows = (values[kept] for values in part)
                 if family == 4:
-                    yield Batch(BlocksV4._make((*ends, places[rows])), NO_V6)
+                    yield Batch(BlocksV4._make((*ends, numbers[rows])), NO_V6)
                 else:
-                    yield Batch(NO_V4, BlocksV6._make((*ends, places[rows])))
+                    yield Batch(NO_V4, BlocksV6._make((*ends, numbers[rows])))
 
     def _note_bad(self, gathered: Gathered, family: int, columns: Sequence[Column], places: Array, bad: Flags) -> None:
         twice = _twice(columns)

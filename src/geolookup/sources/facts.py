@@ -71,6 +71,11 @@ def key_of(name: str) -> str | None:
     return _KEYS.get(name)
 
 
+def path_of_fact(name: str) -> str:
+    """Where in records the fact of a file's key or column stands."""
+    return f"{_PREFIX}{key_of(name) or name}"
+
+
 def as_number(value: str) -> int:
     """The AS number that a text is (``15169``, ``AS15169``, ``1.10``); 0 if it says none.
 

@@ -6,7 +6,6 @@ counts.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -15,7 +14,7 @@ from geolookup.index import mmdb
 from geolookup.model.countries import is_code
 from geolookup.model.errors import DataFileError, SettingsError
 from geolookup.model.fields import FIELD_NAMES, FIELDS, Field
-from geolookup.sources.facts import key_of, of_values
+from geolookup.sources.facts import key_of, of_values, path_of_fact
 from geolookup.sources.places import BadFieldError, PlaceFields, country, degrees, text
 from geolookup.sources.protocol import KeptKey
 from geolookup.sources.shape import FLAT, Shape, hollow
@@ -163,12 +162,7 @@ class Recogniser:
             *(KeptKey(key=key, kept_as=key, records=count) for key, count in nested.items() if key != _OWN_KEY),
             *self._shape.kept(),
         ]
-        if self._layer == "network":
-            kept = [replace(each, kept_as="", reason=_ONLY_NETWORK) for each in kept]
-        for key, count in self._fact_keys.items():
-            only = self._layer == "place"
-            kept_as = "" if only else f"{_TRAITS}.{key_of(key) or key}"
-            kept.append(KeptKey(key=key, kept_as=kept_as, records=count, reason=_ONLY_PLACE if only else ""))
+        kept += [KeptKey(key=key, kept_as=path_of_fact(key), records=count) for key, count in self._fact_keys.items()]
         if _OWN_KEY in nested:
             kept.append(KeptKey(key=_OWN_KEY, kept_as="", records=nested[_OWN_KEY], reason=_OURS))
         return sorted(kept, key=lambda each: (-each.records, each.key, each.kept_as))
@@ -307,9 +301,6 @@ def _text(value: Any, name: str) -> str:
 
 #: What our own exports add to records.
 _OWN_KEY = "geolookup"
-_TRAITS = "traits"
-_ONLY_PLACE = 'it is of the network, and the source has `layer = "place"`'
-_ONLY_NETWORK = 'it is of the place, and the source has `layer = "network"`'
 _OURS = "our own exports add it: the next one says anew where an answer comes from"
 
 

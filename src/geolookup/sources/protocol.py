@@ -5,14 +5,15 @@ is a generator of `Batch`, blocks in columns of numpy arrays. Places, counts and
 is given. There is no Python object for a single block: a city file has 15 million of them.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from geolookup.base.text import harmless
 from geolookup.files.opened import Member, Opened
 from geolookup.files.streams import Limits
 from geolookup.model.errors import PullError
+from geolookup.model.fields import FIELD_NAMES
 from geolookup.model.reports import Progress, unwatched
 from geolookup.sources.blocks import Batch, NetworkBatch
 from geolookup.sources.places import Places
@@ -42,7 +43,7 @@ class BadRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptKey:
-    """A key at the top of a file's records: where it is kept, and how many distinct records have it.
+    """A key of a file's records, or a column of a table: where it is kept, and how many distinct records have it.
 
     ``kept_as`` is a path in the shape of GeoIP2's records, or empty; then ``reason`` says why it is not kept.
     """
@@ -61,11 +62,13 @@ class Gathered:
     how many rows there will be, or None if that is not known before the end; it counts what must be decoded before them
     too, of which ``decoded`` is done. ``tell`` is told both before there are batches, for those who wait.
 
+    ``layer`` is the only one that is to be fed, or empty.
     ``networks`` is what a source says of networks: their facts. Blocks of them come in batches of their own
     (`NetworkBatch`), of which ``network_blocks`` were handed out.
 
     ``records`` is what a source says of its places besides our fields, or None if its kind says nothing more; ``keys``
-    are those of its records.
+    are those of its records, or the columns
+    that hold more than our fields; ``fields`` are the columns of our fields, by our names, if ``keys`` has not all.
     ``rows`` counts rows (networks of an MMDB; geolocations of a list), bad ones too; ``blocks`` what was handed out;
     ``masks`` those of the blocks that are known to have no location; ``rows_without_location`` the rows that cover
     nothing; ``custom_left_out`` a list's custom geolocations. ``bad_rows`` has the first thousand, ``bad`` counts all.
@@ -74,11 +77,13 @@ class Gathered:
     (ISO 8601) that it says its data are of, of several files the oldest that any of them says; None if none does.
     """
 
+    layer: str = ""
     places: Places = field(default_factory=Places)
     records: Records | None = None
     networks: Records = field(default_factory=Records)
     network_blocks: int = 0
     keys: list[KeptKey] = field(default_factory=list)
+    fields: Mapping[str, str] = field(default_factory=lambda: {name: name for name in FIELD_NAMES})
     rows: int = 0
     blocks: int = 0
     masks: int = 0
@@ -102,6 +107,22 @@ class Gathered:
         self._file = name
         self.files.append(name)
         self._rows_of_earlier_files = self.rows
+
+    def keep(self, keys: Iterable[KeptKey]) -> None:
+        """Add the keys of one more file to those of the files before it."""
+        found = {(each.key, each.kept_as, each.reason): each for each in self.keys}
+        for key in map(self.in_layer, keys):
+            same = key.key, key.kept_as, key.reason
+            found[same] = replace(key, records=key.records + (found[same].records if same in found else 0))
+        self.keys = sorted(found.values(), key=lambda each: (-each.records, each.key, each.kept_as))
+
+    def in_layer(self, key: KeptKey) -> KeptKey:
+        """The key, as not kept if it is of a layer that the source shall not feed."""
+        is_fact = key.kept_as.startswith("traits.")
+        if not key.kept_as or not self.layer or is_fact == (self.layer == "network"):
+            return key
+        layer = "network" if is_fact else "place"
+        return replace(key, kept_as="", reason=f'it is of the {layer}, and the source has `layer = "{self.layer}"`')
 
     def says_date(self, text: str) -> bool:
         """Take a date or moment (ISO 8601) that a file says its data are of; false if it is none."""
@@ -200,7 +221,7 @@ class Reading:
         self.names = tuple(member.inside for member in opened.members if member.inside)
         self.limits = request.limits
         records = Records() if kind.records else None
-        self.gathered = Gathered(places=Places(numbered=kind.own_locids), records=records)
+        self.gathered = Gathered(layer=request.layer, places=Places(numbered=kind.own_locids), records=records)
         self._opened = opened
         self._request = request
         self._batches = kind.read(opened, request, self.gathered)

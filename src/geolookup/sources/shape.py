@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 from geolookup.index import mmdb
 from geolookup.lookup.record import REGION_CODE, of_country
 from geolookup.model.fields import DEGREES
-from geolookup.sources.facts import key_of
 from geolookup.sources.protocol import KeptKey
 
 #: Where a value stands; a position in a list is a number.
@@ -35,6 +34,8 @@ FLAT: dict[str, tuple[str, ...]] = {
     "areacode": ("area_code",),
 }
 
+#: Before the name of one of our fields, where a column of a table holds it: the column may have any name.
+OURS = "geolookup."
 _POSTAL: Path = ("postal", "code")
 _METRO: Path = ("location", "metro_code")
 _ZONE: Path = ("location", "time_zone")
@@ -63,20 +64,20 @@ _PLACED: dict[str, Path] = {
     **dict.fromkeys((*FLAT["dmacode"], "dmacode"), _METRO),
     **dict.fromkeys(("timezone", "time_zone"), _ZONE),
     **dict.fromkeys(("accuracy_radius", "radius"), _RADIUS),
-    "registered_country_code": ("registered_country", "iso_code"),
+    OURS + "country": ("country", "iso_code"),
+    OURS + "region": ("subdivisions", 0, "names", "en"),
+    OURS + "city": ("city", "names", "en"),
+    OURS + "postalcode": _POSTAL,
+    OURS + "latitude": ("location", "latitude"),
+    OURS + "longitude": ("location", "longitude"),
+    OURS + "dmacode": _METRO,
 }
 #: Keys that have a code in some files, and a name in others: what a code looks like, and where it stands.
 _CODES: dict[str, tuple[re.Pattern[str], Path]] = {
     "country": (re.compile(r"[A-Za-z0-9]{2}", re.ASCII), ("country", "iso_code")),
     "continent": (re.compile(r"[A-Za-z]{2}", re.ASCII), ("continent", "code")),
-    **dict.fromkeys(("region", "state"), (REGION_CODE, ("subdivisions", 0, "iso_code"))),
+    **dict.fromkeys(("region", "state", OURS + "region"), (REGION_CODE, ("subdivisions", 0, "iso_code"))),
 }
-NETWORK_FACT = "network fact"
-
-
-def is_network_fact(key: str) -> bool:
-    """True if a key says who runs the addresses: it is not of the record of a place."""
-    return key_of(key) is not None
 
 
 def _uint(write: Callable[[int], bytes], bits: int) -> Callable[[str], bytes | None]:
@@ -129,7 +130,7 @@ def path_of(key: str, value: Leaf) -> Path:
         pattern, path = _CODES[key]
         if isinstance(plain, str) and pattern.fullmatch(plain):
             return path
-    return _PLACED.get(key, ("extra", key))
+    return _PLACED.get(key) or ("extra", key.removeprefix(OURS))
 
 
 def hollow(value: Leaf, plain: Any, own: float | None) -> Leaf:
@@ -165,14 +166,11 @@ class Shape:
     def kept(self) -> list[KeptKey]:
         """The keys of the records so far, those of most records first."""
         found: Counter[tuple[str, Path]] = Counter()
-        records: Counter[str] = Counter()
-        for keys, plan in self._plans.items():
+        for plan in self._plans.values():
             found.update(plan.counted())
-            records.update(dict.fromkeys(filter(is_network_fact, keys), plan.records))
         kept = [
             KeptKey(key=key, kept_as=".".join(map(str, path)), records=count) for (key, path), count in found.items()
         ]
-        kept += [KeptKey(key=key, kept_as="", records=count, reason=NETWORK_FACT) for key, count in records.items()]
         return sorted(kept, key=lambda each: (-each.records, each.key, each.kept_as))
 
 
@@ -221,13 +219,13 @@ class _Part:
             path = path_of(key, value)
             leaf = _leaf(path, value)
             if path[0] == "extra" or leaf is None or not _put(tree, path, leaf):
-                path = ("extra", key)
-                rest.append((key, _leaf(path, value) or b""))
+                path = ("extra", name := key.removeprefix(OURS))
+                rest.append((name, _leaf(path, value) or b""))
             paths.append((key, path))
         if self._completes and row[-1]:
-            for path, leaf in _of_country(row[-1], self.name):
-                _put(tree, path, leaf)
-        octets = b"".join(_octets(_without_gaps(tree[self.name]))) if tree else b""
+            for path, value in _leaves(of_country(row[-1]).get(self.name, {}), (self.name,)):
+                _put(tree, path, _leaf(path, value) or b"")
+        octets = _octets(tree[self.name]) if tree else b""
         made = self.known[values] = _Made(octets, tuple(rest), paths)
         return made
 
@@ -238,13 +236,11 @@ class Plan:
     """
 
     def __init__(self, keys: tuple[str, ...], *, complete: bool) -> None:
-        self.records = 0
-        best = [(next((key for key in FLAT[name] if key in keys), None), name) for name in DEGREES]
+        best = [(next((key for key in (OURS + name, *FLAT[name]) if key in keys), None), name) for name in DEGREES]
         self.degrees = [(keys.index(key), name, key) for key, name in best if key is not None]
         groups: dict[str, list[int]] = {}
         for at, key in enumerate(keys):
-            if not is_network_fact(key):
-                groups.setdefault(str(path_of(key, "")[0]), []).append(at)
+            groups.setdefault(str(path_of(key, "")[0]), []).append(at)
         if complete:
             groups.setdefault("continent", [])
             groups.setdefault("country", [])
@@ -259,7 +255,6 @@ class Plan:
 
         ``country`` is the code of its place, or empty.
         """
-        self.records += 1
         values = (*values, country)
         found: dict[str, bytes] = {}
         rest: tuple[tuple[str, bytes], ...] = ()
@@ -298,11 +293,20 @@ def _leaf(path: Path, value: Leaf) -> bytes | None:
     return mmdb.whole(value) if path[0] == "extra" else mmdb.text(str(value))
 
 
-def _of_country(country: str, part: str) -> Iterator[tuple[Path, bytes]]:
-    """The leaves of what our table knows of a country or its continent."""
-    for path, value in _leaves(of_country(country).get(part, {}), (part,)):
-        typed = _TYPES.get(path[-1])
-        yield path, mmdb.text(value) if typed is None else typed(str(value)) or b""
+def parts_of(leaves: Iterable[tuple[Path, Leaf]]) -> dict[str, bytes]:
+    """The parts of values by where they stand, each of the type that GeoIP2 has there; empty ones are left out.
+
+    One that cannot be of that type stands under ``extra``.
+    """
+    tree: dict[Any, Any] = {}
+    for path, value in leaves:
+        if value:
+            leaf = _leaf(path, value)
+            if leaf is None:
+                path = ("extra", str(path[-1]))
+                leaf = _leaf(path, value) or b""
+            _put(tree, path, leaf)
+    return {name: _octets(branch) for name, branch in tree.items()}
 
 
 def _leaves(tree: Any, path: Path) -> Iterator[tuple[Path, Any]]:
@@ -332,15 +336,19 @@ def _without_gaps(tree: Any) -> Any:
     return {key: _without_gaps(value) for key, value in tree.items()}
 
 
-def _octets(tree: Any) -> Iterable[bytes]:
+def _octets(tree: Any) -> bytes:
+    return b"".join(_pieces(_without_gaps(tree)))
+
+
+def _pieces(tree: Any) -> Iterator[bytes]:
     if isinstance(tree, dict):
         yield mmdb.map_head(len(tree))
         for key, branch in tree.items():
             yield mmdb.text(key)
-            yield from _octets(branch)
+            yield from _pieces(branch)
     elif isinstance(tree, list):
         yield mmdb.array_head(len(tree))
         for branch in tree:
-            yield from _octets(branch)
+            yield from _pieces(branch)
     else:
         yield tree

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -184,7 +184,9 @@ def _say(found: Contents) -> None:
         *([("networks", _networks(found))] if found.network_blocks else []),
     ]
     if found.columns_not_read:
-        lines.append(("not read", f"the columns {_names(found.columns_not_read)}; --field FIELD=COLUMN reads one"))
+        lines.append(
+            ("no field", f"the columns {_names(found.columns_not_read)}; --field FIELD=COLUMN makes one a field")
+        )
     if found.rows_without_location:
         lines.append(("no location", f"{found.rows_without_location:,} rows: they are no answer of a lookup"))
     if found.custom_left_out:
@@ -200,8 +202,9 @@ def _say(found: Contents) -> None:
         ("old versions", "" if found.keep_days is None else f"to be destroyed after {found.keep_days} days"),
     )
     lines += [(name, value) for name, value in more if value]
-    lines += [("key", _key(each)) for each in found.keys]
     output.lines(f"{name + ':':<14}{value}" for name, value in lines)
+    if found.keys:
+        output.lines(["", *_table(found.keys)])
     for warning in found.warnings:
         output.warn(warning)
     for row in found.bad_rows[:_NAMED]:
@@ -214,10 +217,16 @@ def _say(found: Contents) -> None:
         output.fail(f"{found.bad:,} of {found.rows:,} rows are bad: a sync would leave them out")
 
 
-def _key(each: KeptKey) -> str:
-    """A key of records, in how many it is, and what becomes of it."""
-    kept = "kept" if each.kept_as == each.key else f"kept as {each.kept_as}"
-    return harmless(f"{each.key} ({each.records:,}): {kept if each.kept_as else f'not kept: {each.reason}'}")
+def _table(keys: Sequence[KeptKey]) -> Iterator[str]:
+    """The keys of records and the columns, where each is kept, and in how many records it is."""
+    rows = [("key", "kept as", "records")]
+    rows += [
+        (harmless(each.key, 60), harmless(each.kept_as or f"not kept: {each.reason}", 80), f"{each.records:,}")
+        for each in keys
+    ]
+    first, second, third = (max(map(len, column)) for column in zip(*rows, strict=True))
+    for key, kept, count in rows:
+        yield f"{key:<{first}}  {kept:<{second}}  {count:>{third}}"
 
 
 def _blocks(found: Contents) -> str:

@@ -12,18 +12,19 @@ from geolookup.files.opened import Member, Opened
 from geolookup.files.tables import Table
 from geolookup.model.addresses import IPV4_MAX, is_address
 from geolookup.model.errors import DataFileError
+from geolookup.model.fields import FIELD_NAMES
 from geolookup.sources import blocks
 from geolookup.sources.places import PlaceFields, place_of
 from geolookup.sources.protocol import Gathered, Kind, Request
-from geolookup.sources.rows import Key, PlaceNumbers, keys_of
+from geolookup.sources.rows import Columns, Key, PlaceNumbers, keys_of
 
 #: By the number of columns, the position of each field:
 #: first,last,country;  first,last,continent,country,region,city,latitude,longitude (DB-IP)
 #: first,last,country,region,district,city,postalcode,latitude,longitude,timezone (ip-location-db)
 _LAYOUTS = {
-    3: {"country": 2},
-    8: {"country": 3, "region": 4, "city": 5, "latitude": 6, "longitude": 7},
-    10: {"country": 2, "region": 3, "city": 5, "postalcode": 6, "latitude": 7, "longitude": 8},
+    3: ("country",),
+    8: ("continent", "country", "region", "city", "latitude", "longitude"),
+    10: ("country", "region", "district", "city", "postalcode", "latitude", "longitude", "timezone"),
 }
 _POINT = re.compile(r"|-?[0-9]{1,3}\.[0-9]+", re.ASCII)
 #: Private and reserved addresses, which belong to no country.
@@ -99,6 +100,8 @@ def _read_file(
     member: Member, width: int, request: Request, gathered: Gathered, blocks_of: Callable[..., blocks.Batch]
 ) -> Iterator[blocks.Batch]:
     layout = _LAYOUTS[width]
+    country_at = layout.index("country")
+    columns = Columns(layout, {name: name for name in layout if name in FIELD_NAMES})
 
     def make(key: Key) -> PlaceFields:
         found = dict(zip(layout, key, strict=True))
@@ -106,11 +109,21 @@ def _read_file(
             found["country"] = ""
         return place_of(found)
 
-    positions = tuple(layout.values())
-    numbers = PlaceNumbers(gathered, make)
+    def says(key: Key, place: PlaceFields | None) -> dict[str, bytes]:
+        return {} if key[country_at] == _NO_COUNTRY else columns.says(key, place)
+
+    positions = tuple(range(2, width))
+    numbers = PlaceNumbers(gathered, make, says=says)
     for chunk in Table(member, request.limits, gathered).chunks(width, exact=True):
         chunk, places = numbers.of(chunk, keys_of(chunk, positions))
         yield blocks_of(chunk.column(0), chunk.column(1), places, chunk.bad)
+    gathered.keep(columns.kept())
 
 
-KIND = Kind(name="dbip-csv", summary="DB-IP country or city lite as CSV without a header", fits=fits, read=read)
+KIND = Kind(
+    name="dbip-csv",
+    summary="DB-IP country or city lite as CSV without a header",
+    fits=fits,
+    read=read,
+    records=True,
+)

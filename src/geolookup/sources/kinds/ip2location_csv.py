@@ -11,11 +11,12 @@ from geolookup.files.opened import Member, Opened
 from geolookup.files.tables import Table
 from geolookup.model.addresses import IPV4_MAX
 from geolookup.model.errors import DataFileError
+from geolookup.model.fields import FIELD_NAMES
 from geolookup.sources import blocks
 from geolookup.sources.kinds.dbip_csv import numbered_columns, sample_rows
 from geolookup.sources.places import PlaceFields, place_of
 from geolookup.sources.protocol import Gathered, Kind, Request
-from geolookup.sources.rows import Key, PlaceNumbers, keys_of
+from geolookup.sources.rows import BothNumbers, Columns, FactColumns, Key, keys_of
 
 _NOTHING = "-"
 _NUMBER = re.compile(r"[0-9]{1,39}", re.ASCII)
@@ -25,11 +26,12 @@ _CIDR = re.compile(r"[0-9a-fA-F.:]{2,45}/[0-9]{1,3}", re.ASCII)
 #: The names that begin a header.
 _HEADERS = (["ip_from", "ip_to"], ["network"], ["cidr"])
 
-#: The positions of the fields, behind the range.
-_COUNTRY = {"country": 0}
-_CITY = {**_COUNTRY, "region": 2, "city": 3}
-_PLACE = {**_CITY, "latitude": 4, "longitude": 5}
-_POSTAL = {**_PLACE, "postalcode": 6}
+#: The columns behind the range.
+_COUNTRY = ("country", "country_name")
+_CITY = (*_COUNTRY, "region", "city")
+_PLACE = (*_CITY, "latitude", "longitude")
+_POSTAL = (*_PLACE, "postalcode")
+_PROVIDER = ("isp", "domain")
 
 
 def _range_width(row: Sequence[str]) -> int:
@@ -55,8 +57,8 @@ def _places_of(rows: Sequence[Sequence[str]]) -> tuple[int, list[list[str]]]:
     return width, [] if is_geofeed else found
 
 
-def _layout(rows: Sequence[Sequence[str]]) -> dict[str, int] | None:
-    """The positions of the fields. Several databases have as many columns as another, so values tell them apart.
+def _layout(rows: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
+    """The columns behind the range. Several databases have as many columns as another, so values tell them apart.
 
     Behind the range: 2 DB1; 3 DB2 (isp); 4 DB3; 5 DB4 (isp); 6 DB5 (coordinates) or DB7 (isp, domain); 7 DB6
     (coordinates, isp) or DB9 (coordinates, postal code); 8 DB8 (coordinates, isp, domain) or DB11 (coordinates, postal
@@ -71,20 +73,20 @@ def _layout(rows: Sequence[Sequence[str]]) -> dict[str, int] | None:
         return all(pattern.fullmatch(row[column]) for row in rows for column in columns)
 
     if width in (2, 3):
-        return _COUNTRY
+        return (*_COUNTRY, *_PROVIDER)[:width]
     if width in (4, 5):
-        return _CITY
+        return (*_CITY, *_PROVIDER)[:width]
     if width == 6:
-        return _PLACE if all_match(_DEGREES, 4, 5) else _CITY
+        return _PLACE if all_match(_DEGREES, 4, 5) else (*_CITY, *_PROVIDER)
     if width not in (7, 8, 9) or not all_match(_DEGREES, 4, 5):
         return None
     if width == 7:
         # A postal code is short and has no small letters; the name of a provider is not.
         postal = all(len(row[6]) <= 12 and row[6] == row[6].upper() for row in rows)
-        return _POSTAL if postal else _PLACE
+        return _POSTAL if postal else (*_PLACE, "isp")
     if width == 8:
-        return _POSTAL if all_match(_TIME_ZONE, 7) else _PLACE
-    return _POSTAL
+        return (*_POSTAL, "time_zone") if all_match(_TIME_ZONE, 7) else (*_PLACE, *_PROVIDER)
+    return (*_POSTAL, *_PROVIDER)
 
 
 def fits(member: Member) -> bool:
@@ -113,17 +115,23 @@ def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[block
             raise DataFileError(f"{member.name}: its rows are not those of IP2Location's DB1 to DB11")
         # The IPv6 file numbers IPv4 as ::ffff:0:0/96, so its first rows are beyond 32 bits.
         six = any(int(row[1]) > IPV4_MAX for row in rows if width == 2 and _range_width(row) == 2)
-        positions = tuple(width + position for position in layout.values())
-        numbers = PlaceNumbers(gathered, _maker(layout))
+        of_network = [name for name in layout if name in _PROVIDER]
+        layout = tuple(name for name in layout if name not in _PROVIDER)
+        facts = FactColumns({name: name for name in of_network}, nothing=(_NOTHING,))
+        columns = Columns(layout, {name: name for name in layout if name in FIELD_NAMES}, nothing=_NOTHING)
+        positions = tuple(range(width, width + len(layout) + len(of_network)))
+        numbers = BothNumbers(gathered, _maker(layout), len(layout), facts, says=columns.says)
         table = Table(member, request.limits, gathered)
         if _has_header(rows):
             table.header()
         for chunk in table.chunks(width + len(known[0]), exact=True):
             chunk, places = numbers.of(chunk, keys_of(chunk, positions))
             if width == 1:
-                yield blocks.from_networks(chunk.column(0), places, chunk.bad)
+                batch = blocks.from_networks(chunk.column(0), places, chunk.bad)
             else:
-                yield blocks.from_numbers(chunk.column(0), chunk.column(1), places, chunk.bad, six=six)
+                batch = blocks.from_numbers(chunk.column(0), chunk.column(1), places, chunk.bad, six=six)
+            yield from numbers.batches(batch)
+        gathered.keep((*columns.kept(), *facts.kept()))
 
 
 def _maker(layout: Iterable[str]) -> Callable[[Key], PlaceFields]:
@@ -138,4 +146,5 @@ KIND = Kind(
     summary="IP2Location or IP2Location LITE, DB1 to DB11, as CSV (IPv4, IPv6 or networks)",
     fits=fits,
     read=read,
+    records=True,
 )

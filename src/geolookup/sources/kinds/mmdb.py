@@ -60,6 +60,7 @@ def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[Batch
     :raises SettingsError: if ``fields`` cannot be a mapping
     """
     members = opened.fitting(fits)
+    gathered.fields = {}
     for number, member in enumerate(members):
         gathered.begin_file(member.inside)
         with member.seekable() as file:
@@ -135,7 +136,7 @@ def _said(
         if not step % _TOLD_RECORDS:
             gathered.tell(gathered.decoded + gathered.rows, gathered.expected)
     recogniser.finish()
-    gathered.keys += recogniser.kept()
+    gathered.keep(recogniser.kept())
     return places, networks
 
 

@@ -6,8 +6,7 @@ And ``registry``, the bundled file of that form: the registries' delegations, a 
 import contextlib
 import csv
 import re
-from array import array
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,10 +21,10 @@ from geolookup.settings.source import RANGE_NAMES
 from geolookup.sources import blocks
 from geolookup.sources.bundled import bundled_date
 from geolookup.sources.distinct import Distinct
-from geolookup.sources.facts import key_of, of_texts
+from geolookup.sources.facts import key_of
 from geolookup.sources.places import PlaceFields, place_of
-from geolookup.sources.protocol import Gathered, Kind, Request
-from geolookup.sources.rows import NOWHERE, Key, PlaceNumbers, keys_of
+from geolookup.sources.protocol import Gathered, KeptKey, Kind, Request
+from geolookup.sources.rows import BothNumbers, Columns, FactColumns, Key, PlaceNumbers, keys_of
 
 #: Pairs of columns that hold the ends of a range, and columns that hold a network.
 _ENDS = (("first", "last"), ("startip", "endip"), ("start_ip", "end_ip"))
@@ -36,8 +35,9 @@ _SEPARATORS = (",", ";", "\t")
 _SEPARATOR_LINE = re.compile(r"\s*\"?sep=.\"?\s*", re.IGNORECASE)
 
 _SHOWN_COLUMNS = 8
-#: In place of the number of a place, or of facts, of which a row has none.
-_NOTHING = 0xFFFF_FFFF
+#: Names of columns that are one more form of the range, if others were taken for it.
+_RANGE_COLUMNS = frozenset((*_NETWORKS, *(column for pair in _ENDS for column in pair), "startipnum", "endipnum"))
+_AGAIN = "another form of the range"
 
 
 class _Layout(NamedTuple):
@@ -114,24 +114,33 @@ def _read_file(member: Member, request: Request, gathered: Gathered, *, empty_co
     facts = _fact_columns(member.name, header, request, (*ends, *masks, *columns.values()))
     unread = [column for column in header if column and column not in (*ends, *masks, *columns.values(), *FIELD_NAMES)]
     unread = [column for column in unread if column not in facts]
+    again = [column for column in unread if column in _RANGE_COLUMNS]
     if facts and not columns:  # a table of networks: whatever else it has is of them
-        facts |= {column: column for column in unread}
-        unread = []
-    if unread and not columns:
+        facts |= {column: column for column in unread if column not in again}
+        unread = again
+    if unread and not columns and not facts:
         # Places without a field would hide what other sources say of these addresses.
         raise DataFileError(
             f"{member.name}, line 1: no column is one of the fields {', '.join(FIELD_NAMES)}: there are "
             f"{_named(unread)}. Rename them, or say which holds a field: --field country={harmless(unread[0], 40)}"
         )
+    gathered.fields = columns
     gathered.columns_not_read += [column for column in unread if column not in gathered.columns_not_read]
+    kept = [*dict.fromkeys(columns.values()), *(column for column in unread if column not in again)]
+    field_at = {name: kept.index(column) for name, column in columns.items()}
+    table_columns = Columns(kept, columns)
     range_at = [header.index(column) for column in ends]
 
     def make(key: Key) -> PlaceFields:
-        return place_of({name: value.strip() for name, value in zip(columns, key, strict=True)})
+        return place_of({name: key[at].strip() for name, at in field_at.items()})
 
-    positions = [header.index(column) for column in (*columns.values(), *facts)]
-    both = BothNumbers(gathered, make if columns else None, len(columns), tuple(facts.values()))
-    numbers = both if facts else PlaceNumbers(gathered, make, empty_covers=empty_covers)
+    of_facts = FactColumns(facts)
+    both = BothNumbers(
+        gathered, make if columns else None, len(kept), of_facts, says=table_columns.says, empty_covers=empty_covers
+    )
+    of_places = PlaceNumbers(gathered, make, says=table_columns.says, empty_covers=empty_covers)
+    numbers = both if facts else of_places
+    positions = [header.index(column) for column in (*kept, *facts)]
     with contextlib.closing(Distinct("with other facts" if facts else "with another place")) as distinct:
         for chunk in table.chunks(len(header), exact=True):
             chunk, places = numbers.of(chunk, keys_of(chunk, positions))
@@ -145,46 +154,10 @@ def _read_file(member: Member, request: Request, gathered: Gathered, *, empty_co
                 firsts, lasts = (_stripped(chunk.column(at)) for at in range_at)
                 batch = blocks.from_text(firsts, lasts, rows, chunk.bad)
             distinct.add(batch, places, chunk)
-        for batch in distinct.batches(gathered):
+        gathered.keep((*table_columns.kept(), *of_facts.kept()))
+        gathered.keep(KeptKey(key=each, kept_as="", records=gathered.rows, reason=_AGAIN) for each in again)
+        for batch in distinct.batches(gathered, numbers.meanings):
             yield from both.batches(batch) if facts else (batch,)
-
-
-class BothNumbers(PlaceNumbers):
-    """Numbers for rows that say something of a place and of a network, or of a network only."""
-
-    def __init__(
-        self,
-        gathered: Gathered,
-        make: Callable[[Key], PlaceFields] | None,
-        width: int,
-        names: Sequence[str],
-    ) -> None:
-        """``make`` is for the first ``width`` values of a key; ``names`` are those of the facts behind them."""
-        super().__init__(gathered, lambda _: None)
-        self._place, self._width, self._names = make, width, names
-        self._both = array("I"), array("I")
-
-    def _added(self, key: Key) -> int:
-        facts = of_texts(zip(self._names, key[self._width :], strict=True))
-        place = None if self._place is None else self._place(key[: self._width])
-        # A row that leaves its place empty says that there is none, unless it says something else.
-        says_place = place is not None and (place.covers() or not facts)
-        if not facts and not says_place:
-            return NOWHERE
-        gathered, (places, networks) = self._gathered, self._both
-        places.append(gathered.places.add(place) if place is not None and says_place else _NOTHING)
-        networks.append(gathered.networks.add(None, facts) if facts else _NOTHING)
-        return len(places) - 1
-
-    def batches(self, batch: blocks.Batch) -> Iterator[blocks.Batch]:
-        """The blocks of places and those of networks, of blocks with the numbers of both."""
-        for form, numbers in zip((blocks.Batch, blocks.NetworkBatch), self._both, strict=True):
-            known = np.frombuffer(numbers, np.uint32)
-            four, six = (family._replace(place=known[family.place]) for family in batch)
-            yield form(
-                blocks.BlocksV4._make(column[four.place != _NOTHING] for column in four),
-                blocks.BlocksV6._make(column[six.place != _NOTHING] for column in six),
-            )
 
 
 def _with_mask(network: str, mask: str) -> str:
@@ -238,6 +211,7 @@ KIND = Kind(
     fits=fits,
     read=read,
     maps_fields=True,
+    records=True,
 )
 
 

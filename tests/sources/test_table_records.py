@@ -16,6 +16,7 @@ from geolookup.settings.table import Settings
 from geolookup.state.base.current import index_path
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
+from tests.faults.raw_server import RawServer, answer
 
 GERMANY = {
     "iso_code": "DE",
@@ -292,3 +293,60 @@ def test_rows_of_one_place_that_say_other_things_do_not_contradict_each_other(ho
     path.write_text("network,country,note\n10.0.0.0/24,DE,x\n10.0.0.0/24,AT,x\n")
     with pytest.raises((GeoLookupError, AssertionError)):
         sync(home + "-2", path)
+
+
+ELEMENTS = [
+    {
+        "locid": 7,
+        "country": "DE",
+        "region": "BY",
+        "latitude": 48.125,
+        "timezone": "Europe/Berlin",
+        "accuracy_radius": 20,
+        "shops": [1, "x", {"open": True}],
+        "population": 5_000_000_000,
+        "ipblocks": [{"startip": "10.0.0.0", "endip": "10.0.0.255"}],
+    },
+    {"locid": 8, "country": "DE", "ipblocks": [{"startip": "10.0.1.0", "endip": "10.0.1.255"}]},
+    {"locid": 9, "country": "AT", "note": "without blocks"},
+    {"locid": -3, "country": "AT", "note": "custom", "ipblocks": [{"startip": "10.0.2.0", "endip": "10.0.2.255"}]},
+]
+
+
+@pytest.mark.parametrize("kind", ["list", "lines", "service"])
+def test_members_of_elements_that_are_no_fields_are_in_their_records(
+    home: str, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if kind == "service":
+        with RawServer(answer(json.dumps(ELEMENTS).encode())) as server:
+            pull(StateDirectory(home), Settings(url=server.url, attempts=1))
+    else:
+        path = tmp_path / "list.json"
+        text = json.dumps(ELEMENTS) if kind == "list" else "\n".join(map(json.dumps, ELEMENTS)) + "\n"
+        path.write_text(text)
+        sync(home, path)
+        found = kept(path, capsys)
+        assert found["timezone"] == ("location.time_zone", 1, "")
+        assert found["note"] == ("extra.note", 1, "")
+        assert found["country"] == ("country.iso_code", 3, "")
+    found, plain, custom = records(home, "10.0.0.1", "10.0.1.1", "10.0.2.1")  # type: ignore[assignment]
+    assert found["location"] == {"latitude": 48.125, "time_zone": "Europe/Berlin", "accuracy_radius": 20}
+    assert found["extra"] == {"shops": [1, "x", {"open": True}], "population": 5_000_000_000}
+    assert within({"country": {"iso_code": "DE"}, "subdivisions": [{"iso_code": "BY"}]}, found)
+    assert "extra" not in plain
+    assert plain["country"]["names"]["en"] == "Germany"  # type: ignore[index]
+    assert custom is None or "extra" not in custom
+
+
+def test_a_member_that_changed_is_published(home: str, tmp_path: Path) -> None:
+    for note in ("before", "after"):
+        elements = [{**ELEMENTS[1], "note": note}]
+        with RawServer(answer(json.dumps(elements).encode())) as server:
+            pull(StateDirectory(home), Settings(url=server.url, attempts=1))
+        assert records(home, "10.0.1.1")[0]["extra"] == {"note": note}
+
+
+def test_a_list_of_no_more_than_our_fields_costs_no_section(home: str) -> None:
+    with RawServer(answer(json.dumps(ELEMENTS[1:2] + ELEMENTS[3:]).replace("note", "areacode").encode())) as server:
+        pull(StateDirectory(home), Settings(url=server.url, attempts=1))
+    assert sections(home) == []

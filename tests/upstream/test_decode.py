@@ -44,7 +44,8 @@ def test_a_full_geolocation_is_read_as_it_is() -> None:
         ipblocks=[{"startip": "1.0.0.0", "endip": "1.0.0.255", "startipnum": 16777216, "endipnum": 16777471}],
     )
     expected = [(4, 16777216, 16777471, "1.0.0.0", "1.0.0.255")]
-    assert row == PulledGeolocation(-5, "US", "CA", "Zürich", "94103", 37.5, -122.0, "807", "415", expected)  # type: ignore[arg-type]
+    fields = (-5, "US", "CA", "Zürich", "94103", 37.5, -122.0, "807", "415", expected)
+    assert row == PulledGeolocation(*fields, more={"unknown": {"x": [1]}})  # type: ignore[arg-type]
     assert (decoder.geolocations_seen, decoder.blocks_seen, decoder.number_disagreements) == (1, 1, 0)
     assert decoder.rejected == []
 
@@ -339,3 +340,37 @@ def test_the_slow_way_through_reads_what_the_fast_one_does(elements: list[dict[s
     fast, slow = RowDecoder(), RowDecoder()
     assert fast.batch(json.dumps(elements).encode()) == slow.values(elements)
     assert fast.geolocations_seen == slow.geolocations_seen
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_members_that_are_no_fields_come_with_their_geolocation(large: bool) -> None:
+    blocks = [{"startip": "1.0.0.0", "endip": "1.0.0.255"}] * (30_000 if large else 1)
+    elements = [
+        {
+            "locid": 1,
+            "ipblocks": blocks,
+            "timezone": "Europe/Berlin",
+            "radius": 20,
+            "none": None,
+            "tags": ["a", {"b": 1.5}],
+        },
+        {"locid": 2, "ipblocks": blocks},
+        {"locid": 3, "ipblocks": [{"startip": "1.0.0.0", "endip": "1.0.0.1", "id": 7}], "city": ["bad"], "x": 1},
+    ]
+    for chosen in (elements, elements[:2]):  # the untyped and the typed way
+        decoder = RowDecoder()
+        rows = decoder.batch(json.dumps(chosen).encode())
+        said = {"timezone": "Europe/Berlin", "radius": 20, "tags": ["a", {"b": 1.5}]}
+        assert [row.more for row in rows] == [said, None]
+        assert len(decoder.rejected) == len(chosen) - 2
+
+
+@pytest.mark.parametrize("more", ["x" * 70_000, "[" * 40 + "]" * 40])
+def test_members_that_are_no_fields_are_bounded(more: str) -> None:
+    text = f'"{more}"' if more.startswith("x") else more
+    decoder = RowDecoder()
+    rows = decoder.batch(f'[{{"locid":1,"more":{text}}},{{"locid":2}}]'.encode())
+    assert [row.locid for row in rows] == [2]
+    assert [row.reason.split(" have ")[0].split(" are nested")[0] for row in decoder.rejected] == [
+        "its members that are no fields"
+    ]

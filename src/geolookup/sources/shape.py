@@ -121,6 +121,8 @@ _HOLLOW_SINGLE = mmdb.single(math.nan)
 _DOUBLE_OCTETS = len(_HOLLOW)
 #: So many combinations of values of a part are remembered.
 _MOST_KNOWN = 1 << 17
+#: So many combinations of keys are remembered.
+_MOST_PLANS = 1 << 10
 
 
 def path_of(key: str, value: Leaf) -> Path:
@@ -155,21 +157,29 @@ class Shape:
     def __init__(self, *, complete: bool) -> None:
         self._complete = complete
         self._plans: dict[tuple[str, ...], Plan] = {}
+        self._counted: Counter[tuple[str, Path]] = Counter()
 
     def plan(self, keys: tuple[str, ...]) -> "Plan":
         """The parts of records that have just these keys, in this order."""
         found = self._plans.get(keys)
         if found is None:
+            if len(self._plans) >= _MOST_PLANS:
+                self._forget()
             found = self._plans[keys] = Plan(keys, complete=self._complete)
         return found
 
+    def _forget(self) -> None:
+        """Count what was made so far, and make it anew from now on."""
+        for plan in self._plans.values():
+            self._counted.update(plan.counted())
+        self._plans.clear()
+
     def kept(self) -> list[KeptKey]:
         """The keys of the records so far, those of most records first."""
-        found: Counter[tuple[str, Path]] = Counter()
-        for plan in self._plans.values():
-            found.update(plan.counted())
+        self._forget()
         kept = [
-            KeptKey(key=key, kept_as=".".join(map(str, path)), records=count) for (key, path), count in found.items()
+            KeptKey(key=key, kept_as=".".join(map(str, path)), records=count)
+            for (key, path), count in self._counted.items()
         ]
         return sorted(kept, key=lambda each: (-each.records, each.key, each.kept_as))
 

@@ -9,7 +9,7 @@ import codecs
 import math
 import re
 from _socket import AF_INET, AF_INET6, inet_pton
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from types import GenericAlias
@@ -24,7 +24,7 @@ from geolookup.http.splitter import Splitter
 from geolookup.model import addresses
 from geolookup.model.addresses import is_netmask
 from geolookup.model.errors import InvalidAddressError, UpstreamAnswerError
-from geolookup.model.fields import FIELDS
+from geolookup.model.fields import FIELD_NAMES, FIELDS
 from geolookup.model.types import PROVISIONAL_LOCID, field_values
 
 #: The most characters that a text field may have.
@@ -50,7 +50,8 @@ class PulledGeolocation(msgspec.Struct, frozen=True):
     """A geolocation as the service lists it.
 
     Text is empty and a coordinate (degrees) None if the service has none. ``blocks`` holds a tuple for each good block:
-    family (4 or 6), first and last address as integers, and the two as text.
+    family (4 or 6), first and last address as integers, and the two as text. ``more`` has the other members of the
+    element, none of which is null; None if there are none.
     """
 
     locid: int
@@ -63,6 +64,7 @@ class PulledGeolocation(msgspec.Struct, frozen=True):
     dmacode: str
     areacode: str
     blocks: list[Block]
+    more: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +92,12 @@ class _RawBlock(msgspec.Struct, gc=False):
     endipnum: int | str | None = None
 
 
-class _RawRow(msgspec.Struct, gc=False):
+class _RawRow(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     locid: int | str | None = None
     ipblocks: list[_RawBlock] | None = None
 
 
-class _RawLargeRow(msgspec.Struct, gc=False):
+class _RawLargeRow(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     locid: int | str | None = None
     ipblocks: msgspec.Raw = msgspec.Raw(b"null")
 
@@ -106,6 +108,21 @@ _RawGeolocation = cast("type[_RawRow]", msgspec.defstruct("_RawGeolocation", _FI
 _RawLargeGeolocation = cast(
     "type[_RawLargeRow]", msgspec.defstruct("_RawLargeGeolocation", _FIELDS, bases=(_RawLargeRow,), gc=False)
 )
+#: The same for a batch with members that are no fields: those are read apart.
+_RawOpenGeolocation = cast(
+    "type[_RawRow]",
+    msgspec.defstruct("_RawOpenGeolocation", [], bases=(_RawGeolocation,), gc=False, forbid_unknown_fields=False),
+)
+_RawOpenLargeGeolocation = cast(
+    "type[_RawLargeRow]",
+    msgspec.defstruct(
+        "_RawOpenLargeGeolocation", [], bases=(_RawLargeGeolocation,), gc=False, forbid_unknown_fields=False
+    ),
+)
+_KNOWN = frozenset(("locid", "ipblocks", *FIELD_NAMES))
+#: What else an element says has so many bytes of JSON at most, and lists and objects so deep inside each other.
+_MOST_MORE = 1 << 16
+_DEEPEST_MORE = 32
 _LIMITS = tuple((field.name, field.limit) for field in FIELDS)
 
 
@@ -128,6 +145,9 @@ class RowDecoder:
         self._typed = msgspec.json.Decoder(GenericAlias(list, (_RawGeolocation,)))
         self._large = msgspec.json.Decoder(GenericAlias(list, (_RawLargeGeolocation,)))
         self._only_blocks = msgspec.json.Decoder(list[_RawBlock])
+        self._members = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
+        #: True once an element had more members than fields: then all are read for them.
+        self._is_open = False
         self.geolocations_seen = 0
         self.blocks_seen = 0
         self.number_disagreements = 0
@@ -143,12 +163,27 @@ class RowDecoder:
         if len(text) > _LARGE_BYTES:
             return self._large_batch(text)
         try:
-            raws = self._typed.decode(text)
+            raws, more = self._decoded(self._typed, text)
             if not text.isascii():
                 text.decode("utf-8")  # msgspec does not look into members that it skips
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return self.values(load_array(text))
-        return self._rows(raws)
+        return self._rows(raws, more)
+
+    def _decoded(self, decoder: Any, text: bytes | bytearray) -> tuple[list[Any], Sequence[Any]]:
+        """The elements of an array, and for each what it has besides fields."""
+        if not self._is_open:
+            try:
+                return decoder.decode(text), ()
+            except msgspec.ValidationError as error:
+                if "unknown field" not in str(error):
+                    raise
+        is_large = decoder is self._large
+        kind = GenericAlias(list, (_RawOpenLargeGeolocation if is_large else _RawOpenGeolocation,))
+        raws: list[Any] = msgspec.json.decode(text, type=kind)
+        members = self._members.decode(text)
+        self._is_open = True
+        return raws, [{key: raw for key, raw in each.items() if key not in _KNOWN} for each in members]
 
     def _large_batch(self, text: bytes | bytearray) -> list[PulledGeolocation]:
         """`batch`, a part of the blocks at a time: one geolocation may have a million, and each takes far more memory
@@ -156,13 +191,13 @@ class RowDecoder:
         """
         before = self._counts()
         try:
-            raws = self._large.decode(text)
+            raws, more = self._decoded(self._large, text)
             if not text.isascii():
                 checker = codecs.getincrementaldecoder("utf-8")()
                 for begin in range(0, len(text), _PART_BYTES):
                     checker.decode(text[begin : begin + _PART_BYTES])
                 checker.decode(b"", final=True)
-            return self._rows(raws)
+            return self._rows(raws, more)
         except (msgspec.MsgspecError, ValueError, RecursionError, UpstreamAnswerError):
             self._back_to(before)
             return self.values(load_array(text))
@@ -185,7 +220,10 @@ class RowDecoder:
             position = self.geolocations_seen
             self.geolocations_seen += 1
             try:
-                rows.append(self._row(self._raw(value, position), position))
+                more = (
+                    {key: each for key, each in value.items() if key not in _KNOWN} if isinstance(value, dict) else {}
+                )
+                rows.append(self._row(self._raw(value, position), position, _more(more)))
             except _BadRowError as error:
                 self._reject_row(locid_of(value), position, str(error))
         return rows
@@ -196,13 +234,13 @@ class RowDecoder:
             self._reject_row(None, self.geolocations_seen, "is not an object with a locid")
             self.geolocations_seen += 1
 
-    def _rows(self, raws: Sequence[_RawRow | _RawLargeRow]) -> list[PulledGeolocation]:
+    def _rows(self, raws: Sequence[_RawRow | _RawLargeRow], more: Sequence[Any]) -> list[PulledGeolocation]:
         rows = []
         seen = self.geolocations_seen
         self.geolocations_seen += len(raws)
         for position, raw in enumerate(raws, seen):
             try:
-                rows.append(self._row(raw, position))
+                rows.append(self._row(raw, position, _more_of_text(more[position - seen]) if more else None))
             except _BadRowError as error:
                 if isinstance(raw, _RawLargeRow):
                     for _ in self._blocks_of_text(raw.ipblocks):
@@ -220,7 +258,7 @@ class RowDecoder:
         if len(self.rejected) < KEPT_REJECTIONS:
             self.rejected.append(RejectedRow(locid, position, harmless(shown, 120), reason))
 
-    def _row(self, raw: _RawRow | _RawLargeRow, position: int) -> PulledGeolocation:
+    def _row(self, raw: _RawRow | _RawLargeRow, position: int, more: dict[str, Any] | None = None) -> PulledGeolocation:
         locid = whole(raw.locid)
         if locid is None:
             raise _BadRowError("locid is missing or not a whole number")
@@ -235,7 +273,7 @@ class RowDecoder:
             values.append(list(chain.from_iterable(parts)))
         else:
             values.append(self._blocks(raw.ipblocks, locid, position) if raw.ipblocks else [])
-        return PulledGeolocation(locid, *values)
+        return PulledGeolocation(locid, *values, *([] if more is None else [more]))
 
     def _blocks_of_text(self, raw: msgspec.Raw) -> Iterator[list[_RawBlock]]:
         text = memoryview(raw)
@@ -341,6 +379,44 @@ class RowDecoder:
         for shown, reason in bad:
             self._reject_block(raw.locid, position, shown, reason)  # type: ignore[arg-type] # whole, by _row
         return raw
+
+
+def _more_of_text(members: Mapping[str, msgspec.Raw]) -> dict[str, Any] | None:
+    """What an element says in members that are no fields.
+
+    :raises _BadRowError: if it is too long, or too deep
+    """
+    if not members:
+        return None
+    if sum(len(memoryview(raw)) for raw in members.values()) > _MOST_MORE:
+        raise _BadRowError(_TOO_MUCH)
+    try:
+        return _more({key: msgspec.json.decode(raw) for key, raw in members.items()})
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise _BadRowError("its members that are no fields cannot be read") from error
+
+
+def _more(members: Mapping[str, Any]) -> dict[str, Any] | None:
+    """As `_more_of_text`, of members that are decoded."""
+    found = {key: value for key, value in members.items() if value is not None}
+    if not found:
+        return None
+    try:
+        if len(msgspec.json.encode(found)) > _MOST_MORE:
+            raise _BadRowError(_TOO_MUCH)
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise _BadRowError("its members that are no fields hold what cannot be kept") from error
+    if _depth(found) > _DEEPEST_MORE:
+        raise _BadRowError(f"its members that are no fields are nested deeper than {_DEEPEST_MORE}")
+    return found
+
+
+def _depth(value: Any) -> int:
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if items is None else 1 + max(map(_depth, items), default=0)
+
+
+_TOO_MUCH = f"its members that are no fields have more than {_MOST_MORE} bytes"
 
 
 def load_array(text: bytes | bytearray) -> list[Any]:

@@ -8,6 +8,7 @@ from geolookup.files.opened import Member, Opened
 from geolookup.model.errors import DataFileError, PullError, UpstreamAnswerError
 from geolookup.model.types import field_values
 from geolookup.sources.blocks import Batch, from_ranges
+from geolookup.sources.elements import Elements
 from geolookup.sources.places import PlaceFields
 from geolookup.sources.protocol import Gathered, Kind, Request
 from geolookup.upstream.decode import PulledGeolocation, RejectedRow, RowDecoder
@@ -43,6 +44,7 @@ def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[Batch
     (member,) = members
     gathered.begin_file(member.inside)
     decoder = RowDecoder(by_people=True)
+    elements = Elements()
     lines = _is_lines(member.head)
     noted = 0
     for rows in (_by_line if lines else _as_list)(member, decoder, request):
@@ -52,7 +54,8 @@ def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[Batch
         note_rejected(gathered, decoder.rejected[noted:], lines=lines)
         noted = len(decoder.rejected)
         if default:
-            yield batch_of(opened.name, default, gathered)
+            yield batch_of(opened.name, default, gathered, elements)
+    gathered.keep(elements.kept())
     gathered.rows = decoder.geolocations_seen
     note_rejected(gathered, decoder.rejected[noted:], lines=lines)
     gathered.bad = decoder.rejected_geolocations + decoder.rejected_blocks
@@ -116,11 +119,14 @@ KIND = Kind(
     fits=fits,
     read=read,
     own_locids=True,
+    records=True,
 )
 
 
-def batch_of(name: str, geolocations: Iterable[PulledGeolocation], gathered: Gathered) -> Batch:
-    """The blocks of geolocations, whose places are added with their locids.
+def batch_of(name: str, geolocations: Iterable[PulledGeolocation], gathered: Gathered, elements: Elements) -> Batch:
+    """The blocks of geolocations, whose places are added with their locids, and each with its record.
+
+    The record of a place has the place's number.
 
     :raises PullError: if a locid has come before
     """
@@ -131,6 +137,9 @@ def batch_of(name: str, geolocations: Iterable[PulledGeolocation], gathered: Gat
             number = gathered.places.add_numbered(found.locid, place)
         except ValueError as error:
             raise PullError(f"{name}: {reason(error)} in the list: nothing was published") from error
+        parts = elements.says(place, found.more if found.locid > 0 else None)
+        if gathered.records is not None:
+            gathered.records.add(number, parts)
         ranges += [(block[0], block[1], block[2], number) for block in found.blocks]
     return from_ranges(ranges)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from geolookup.files.streams import Limits
 from geolookup.sources.blocks import Batch
+from geolookup.sources.elements import Elements
 from geolookup.sources.kinds.list import batch_of, note_rejected
 from geolookup.sources.places import Places
 from geolookup.sources.protocol import Gathered
@@ -35,13 +36,14 @@ class ServiceReading:
         :raises UpstreamError: as iterating `Listing` does
         :raises PullError: if a locid comes twice
         """
-        gathered, listing = self.gathered, self._listing
+        gathered, listing, elements = self.gathered, self._listing, Elements()
         for rows in listing.iter_batches():
             gathered.rows = listing.geolocations_seen
-            batch = batch_of(self.name, rows, gathered)
+            batch = batch_of(self.name, rows, gathered, elements)
             gathered.blocks += len(batch)
             yield batch
         gathered.rows = listing.geolocations_seen
+        gathered.keep(elements.kept())
         note_rejected(gathered, listing.rejected, lines=False)
         gathered.bad = listing.rejected_geolocations + listing.rejected_blocks
         if not lenient:

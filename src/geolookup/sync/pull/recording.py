@@ -56,6 +56,10 @@ class RecordStaging:
             self._add(new, slots)
         return self._recorded[numbers].astype(np.uint32)
 
+    def add_rest(self, slots: Callable[[U32], U32]) -> None:
+        """Put all records into the index that are not there yet: no block may lead to some of them."""
+        self.numbers(np.arange(len(self._recorded), len(self._records), dtype=np.uint32), slots)
+
     def _add(self, new: U32, slots_of: Callable[[U32], U32] | None) -> None:
         """Add records to the index, with those of their parts that it does not have yet."""
         places = self._records.places(new)

@@ -19,6 +19,7 @@ from geolookup.index.scratch import Seen
 from geolookup.model.errors import PullError, StateDamagedError
 from geolookup.model.types import field_values
 from geolookup.sources.blocks import MASKED, Batch, BlocksV6
+from geolookup.sources.elements import Elements
 from geolookup.sources.locids import Numbering, place_digest
 from geolookup.sources.places import PlaceFields, Places
 from geolookup.sources.recorded import Records
@@ -65,7 +66,8 @@ class Staging:
         """``source`` names what the answers are from."""
         self._candidate = candidate
         self._cache = CacheWriter(candidate.cache)
-        self._index = IndexBuilder("default", source=source, folder=candidate.path)
+        self._index = IndexBuilder("default", source=source, records=True, folder=candidate.path)
+        self._elements = Elements()
         self._encoder = msgspec.json.Encoder()
         self._seen = Seen()
         self._digest = 0
@@ -91,21 +93,21 @@ class Staging:
     def _add(self, batch: list[PulledGeolocation]) -> None:
         places: list[GeolocationRow] = []
         blocks: list[BlockRow] = []
+        records = iter(self._add_places(batch))
         for place in batch:
             locid = place.locid
-            if not self._seen.add(locid):
-                raise PullError(f"locid {locid} comes twice in the list: nothing was published")
             fields = field_values(place)
             ranges = sorted([block[:3] for block in place.blocks])
             digest = self._digest_of(locid, fields, ranges)
-            self._digest = (self._digest + int.from_bytes(digest, "big")) % _DIGEST_MODULUS
+            said = digest if place.more is None else self._digest_with(digest, place.more)
+            self._digest = (self._digest + int.from_bytes(said, "big")) % _DIGEST_MODULUS
             places.append((locid, *fields, len(ranges), digest.hex()[:32]))
             self._rows["geolocations"] += 1
             self._rows["blocks"] += len(ranges)
             if locid > 0:
-                slot = self._index.add_location(locid, *fields)
+                record = next(records)
                 if ranges:
-                    self._add_ranges(slot, ranges)
+                    self._add_ranges(record, ranges)
             else:
                 self._rows["custom_geolocations"] += 1
                 self._rows["custom_blocks"] += len(ranges)
@@ -122,6 +124,31 @@ class Staging:
                     self._cache.add(places, blocks)
                     places, blocks = [], []
         self._cache.add(places, blocks)
+
+    def _add_places(self, batch: list[PulledGeolocation]) -> range:
+        """Add the default geolocations, each with its one record: the numbers of those."""
+        slots: list[int] = []
+        columns: dict[str, dict[int, int]] = {}
+        for place in batch:
+            locid = place.locid
+            if not self._seen.add(locid):
+                raise PullError(f"locid {locid} comes twice in the list: nothing was published")
+            if locid > 0:
+                fields = field_values(place)
+                if place.more is not None:
+                    for key, part in self._elements.says(PlaceFields._make(fields), place.more).items():
+                        columns.setdefault(key, {})[len(slots)] = self._index.add_part(key, part)
+                slots.append(self._index.add_location(locid, *fields))
+        parts = {key: np.zeros(len(slots), np.uint32) for key in columns}
+        for key, numbers in columns.items():
+            parts[key][list(numbers)] = list(numbers.values())
+        first = self._index.extend_records(np.array(slots, np.uint32), parts)
+        return range(first, first + len(slots))
+
+    @staticmethod
+    def _digest_with(digest: bytes, more: Mapping[str, Any]) -> bytes:
+        """That of a geolocation whose element has more than fields."""
+        return hashlib.blake2b(digest + msgspec.json.encode(more, order="deterministic"), digest_size=32).digest()
 
     def _digest_of(self, locid: int, fields: tuple[Any, ...], ranges: list[tuple[Literal[4, 6], int, int]]) -> bytes:
         """The BLAKE2b of the JSON text of all three: of many ranges a part at a time."""
@@ -309,6 +336,8 @@ class ColumnStaging:
         self._slots = np.concatenate([self._slots[:-1], np.asarray(slots, np.uint32), self._slots[-1:]])
         self._counts = _with_room(self._counts, len(numbers))
         self._sums = np.stack([_with_room(sums, len(numbers)) for sums in self._sums])
+        if own is not None and self._recording is not None:  # a place without blocks has its record as well
+            self._recording.add_rest(self._slots_of_places)
 
     def _slots_of(self, numbers: U32) -> U32:
         """What blocks have in the index in place of slots: the numbers there of their records."""
@@ -316,9 +345,13 @@ class ColumnStaging:
         masked = numbers == MASKED
         found = np.full(len(numbers), self._slots[-1], np.uint32)
         if not masked.all():
-            found[~masked] = self._recording.numbers(numbers[~masked], lambda places: self._slots[self._at[places]])
+            found[~masked] = self._recording.numbers(numbers[~masked], self._slots_of_places)
             self._recording.hash("record", found[~masked])
         return found
+
+    def _slots_of_places(self, numbers: U32) -> U32:
+        slots: U32 = self._slots[self._at[numbers]]
+        return slots
 
     def _position(self, place: U32) -> I64:
         """Places as positions in the arrays, of which the last is the mask's."""

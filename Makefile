@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup check format lint types layers test docs outlines vendored pictures bench clean
+.PHONY: setup check format lint types layers test docs outlines countries vendored pictures bench clean
 
 setup: $(BIN)/geolookup  ## a virtual environment with everything for development
 $(BIN)/geolookup: pyproject.toml
@@ -35,6 +35,9 @@ docs: setup  ## write the pages that are generated from the code
 
 outlines: setup  ## get the outlines of the countries anew (npm, node)
 	$(BIN)/python tools/outlines.py
+
+countries: setup  ## get the names of countries in eight languages anew (npm, pip)
+	$(BIN)/python tools/countries.py
 
 vendored:  ## get anew what the pages of the console are made with; needs npm
 	$(PYTHON) tools/vendored.py

@@ -4,6 +4,7 @@ import io
 import os
 import subprocess
 import sys
+import zoneinfo
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 import geolookup
 from geolookup.lookup.record import record
-from geolookup.model.continents import countries
+from geolookup.model.continents import CONTINENTS, countries, named
 from geolookup.model.types import Geolocation
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
@@ -69,11 +70,17 @@ def record_of(found: Geolocation, layer: str, source: str) -> dict[str, Any]:
         record["country"] = {"iso_code": found.country}
         known = countries().get(found.country)
         if known is not None:
+            own = named()["country", found.country], named()["continent", known.continent]
             record["country"]["names"] = {"en": known.name}
             if known.in_eu:
                 record["country"]["is_in_european_union"] = True
             names = {"EU": "Europe", "NA": "North America", "AS": "Asia"}
             record["continent"] = {"code": known.continent, "names": {"en": names[known.continent]}}
+            if layer == "custom":
+                for key, each in zip(("country", "continent"), own, strict=True):
+                    record[key] |= {"names": each.names, "geoname_id": each.geoname_id}
+                if own[0].time_zone:
+                    record["location"] = {"time_zone": own[0].time_zone}
     if found.region:
         is_code = len(found.region) <= 3 and found.region.isascii() and found.region.upper() == found.region
         record["subdivisions"] = [{"iso_code": found.region} if is_code else {"names": {"en": found.region}}]
@@ -81,7 +88,7 @@ def record_of(found: Geolocation, layer: str, source: str) -> dict[str, Any]:
         record["city"] = {"names": {"en": found.city}}
     if found.postalcode:
         record["postal"] = {"code": found.postalcode}
-    location: dict[str, Any] = {}
+    location: dict[str, Any] = record.pop("location", {})
     if found.latitude is not None:
         location["latitude"] = found.latitude
     if found.longitude is not None:
@@ -114,10 +121,17 @@ def test_a_record_is_as_the_contract_says(home: str) -> None:
         }
         assert found["country"]["is_in_european_union"] is True
         assert reader.get("2001:db8::1") == found
+        france, europe = named()["country", "FR"], named()["continent", "EU"]
         assert reader.get("10.1.2.3") == {
-            "country": {"iso_code": "FR", "is_in_european_union": True, "names": {"en": "France"}},
-            "continent": {"code": "EU", "names": {"en": "Europe"}},
+            "country": {
+                "iso_code": "FR",
+                "is_in_european_union": True,
+                "geoname_id": france.geoname_id,
+                "names": france.names,
+            },
+            "continent": {"code": "EU", "geoname_id": europe.geoname_id, "names": europe.names},
             "city": {"names": {"en": "Büro"}},
+            "location": {"time_zone": "Europe/Paris"},
             "geolookup": {"locid": "-7", "layer": "custom", "source": "custom"},
         }
         assert reader.get("::ffff:8.8.8.8") == reader.get("2002:808:808::1") == found
@@ -200,6 +214,27 @@ def test_the_table_of_countries_agrees_with_real_files() -> None:
                 assert known.in_eu == record["country"].get("is_in_european_union", False)
     assert len(seen) > 40
     assert len(countries()) == 250
+
+
+def test_the_names_in_eight_languages_are_of_the_same_countries_and_agree_with_real_files() -> None:
+    assert {code for kind, code in named() if kind == "country"} == countries().keys()
+    assert {code for kind, code in named() if kind == "continent"} == CONTINENTS.keys()
+    for (kind, code), known in named().items():
+        assert len(known.names) == 8
+        assert all(known.names.values())
+        assert known.names["en"] == (countries()[code].name if kind == "country" else CONTINENTS[code])
+        assert known.time_zone == "" or zoneinfo.ZoneInfo(known.time_zone)
+    assert named()["country", "US"].time_zone == ""
+    ids = 0
+    for name in ("GeoIP2-City-Test", "GeoIP2-Country-Test"):
+        with maxminddb.open_database(Path(__file__).parent.parent / "data" / "mmdb" / f"{name}.mmdb") as reader:
+            for _, record in reader:
+                for kind, key in (("country", "iso_code"), ("continent", "code")):
+                    if "geoname_id" in record.get(kind, {}):  # type: ignore[operator, union-attr]
+                        found = record[kind]  # type: ignore[index, call-overload]
+                        assert named()[kind, found[key]].geoname_id == found["geoname_id"]
+                        ids += 1
+    assert ids > 100
 
 
 def test_a_file_of_countries_has_no_locid_and_joins_neighbours(home: str) -> None:

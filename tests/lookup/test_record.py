@@ -149,17 +149,32 @@ def test_no_value_of_the_old_place_remains_where_a_correction_answers(home: str,
         editor.add_block(locid, "10.1.0.0/16")
     with geolookup.open(home) as geo:
         corrected, other = geo.record("10.1.2.3"), geo.record("10.2.2.3")
+        export(geo, "mmdb", tmp_path / "out.mmdb")
+    names = [
+        dict(zip(("de", "en", "es", "fr", "ja", "pt-BR", "ru", "zh-CN"), row.split("|"), strict=True))
+        for row in (
+            "Europa|Europe|Europa|Europe|ヨーロッパ|Europa|Европа|欧洲",
+            "Frankreich|France|Francia|France|フランス|França|Франция|法国",
+        )
+    ]
     assert corrected is not None
     assert other is not None
     assert other.as_dict() == BERLIN
     assert corrected.as_dict() == {
-        "continent": {"code": "EU", "names": {"en": "Europe"}},
-        "country": {"iso_code": "FR", "is_in_european_union": True, "names": {"en": "France"}},
+        "continent": {"code": "EU", "geoname_id": 6255148, "names": names[0]},
+        "country": {"iso_code": "FR", "is_in_european_union": True, "geoname_id": 3017382, "names": names[1]},
         "subdivisions": [{"iso_code": "IDF"}],
         "city": {"names": {"en": "Paris"}},
         "postal": {"code": "75001"},
-        "location": {"latitude": 48.85, "longitude": 2.35},
+        "location": {"latitude": 48.85, "longitude": 2.35, "time_zone": "Europe/Paris"},
     }
+    with maxminddb.open_database(str(tmp_path / "out.mmdb")) as reader:
+        assert reader.get("10.1.2.3") == {
+            **corrected.as_dict(),
+            "geolookup": {"layer": "custom", "source": "custom", "locid": str(locid)},
+        }
+    exported = octets_of(tmp_path / "out.mmdb")[ipaddress.IPv4Network("10.1.0.0/16")]
+    assert exported["country"].count(mmdb.text("geoname_id") + mmdb.uint32(3017382)) == 1
 
 
 def test_of_two_sources_the_first_gives_its_whole_record(home: str, tmp_path: Path) -> None:

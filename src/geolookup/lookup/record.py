@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from geolookup.index import mmdb
 from geolookup.index.layout import EMPTY
-from geolookup.model.continents import CONTINENTS, countries
+from geolookup.model.continents import CONTINENTS, countries, named
 from geolookup.model.countries import in_capitals
 from geolookup.model.errors import IndexDamagedError
 from geolookup.model.types import Geolocation, Match, geolocation_of
@@ -139,8 +139,9 @@ def record(found: Match, detail: Detail) -> dict[str, Any]:
 
 
 def made(place: Geolocation, detail: Detail) -> dict[str, Any]:
-    """A record of the fields of a geolocation."""
-    found: dict[str, Any] = {**of_country(place.country)}
+    """A record of the fields of a geolocation; of a custom one it has what our tables know of its country, too."""
+    own = place.layer == "custom"
+    found: dict[str, Any] = {**of_country(place.country, whole=own)}
     if detail == "city":
         if place.region:
             is_code = REGION_CODE.fullmatch(place.region)
@@ -156,13 +157,18 @@ def made(place: Geolocation, detail: Detail) -> dict[str, Any]:
         }
         if code := metro_code(place.dmacode or ""):
             location["metro_code"] = code
+        if own and (zone := zone_of(place.country)):
+            location["time_zone"] = zone
         if location:
             found["location"] = location
     return found
 
 
-def of_country(text: str | None) -> dict[str, Any]:
-    """The members ``country`` and ``continent`` of a record of a country, as far as our table knows it."""
+def of_country(text: str | None, *, whole: bool = False) -> dict[str, Any]:
+    """The members ``country`` and ``continent`` of a record of a country, as far as our tables know it.
+
+    With ``whole`` they have names in eight languages, and GeoNames ids.
+    """
     if not text:
         return {}
     code = in_capitals(text)
@@ -173,8 +179,18 @@ def of_country(text: str | None) -> dict[str, Any]:
     if known.in_eu:
         country["is_in_european_union"] = True
     country["names"] = {"en": known.name}
-    continent = {"code": known.continent, "names": {"en": CONTINENTS[known.continent]}}
+    continent: dict[str, Any] = {"code": known.continent, "names": {"en": CONTINENTS[known.continent]}}
+    if whole:
+        for kind, found, key in (("country", country, code), ("continent", continent, known.continent)):
+            table = named()[kind, key]
+            found |= {"geoname_id": table.geoname_id, "names": table.names}
     return {"country": country, "continent": continent}
+
+
+def zone_of(country: str | None) -> str:
+    """The time zone of a country that has only one, else empty."""
+    known = named().get(("country", in_capitals(country or "")))
+    return "" if known is None else known.time_zone
 
 
 def metro_code(text: str) -> int:

@@ -1,4 +1,4 @@
-"""The bundled table of countries: their English names, continents, and which of them are in the European Union."""
+"""The bundled tables of countries: names, continents, GeoNames ids, and which are in the European Union."""
 
 import csv
 import functools
@@ -30,3 +30,22 @@ def countries() -> dict[str, Country]:
     table = importlib.resources.files("geolookup_data").joinpath("countries.csv")
     rows = csv.DictReader(table.read_text("utf-8").splitlines())
     return {row["country"]: Country(row["name"], row["continent"], row["eu"] == "1") for row in rows}
+
+
+class Named(NamedTuple):
+    """A country or continent: its GeoNames id, its names by language, and its time zone, empty if it has several."""
+
+    geoname_id: int
+    names: dict[str, str]
+    time_zone: str
+
+
+@functools.cache
+def named() -> dict[tuple[str, str], Named]:
+    """Every "country" and "continent", with its code, in the eight languages of GeoIP2."""
+    table = importlib.resources.files("geolookup_data").joinpath("country-names.csv")
+    found = {}
+    for row in csv.DictReader(table.read_text("utf-8").splitlines()):
+        kind, code, number, zone = (row.pop(name) for name in ("kind", "code", "geoname_id", "time_zone"))
+        found[kind, code] = Named(int(number), row, zone)
+    return found

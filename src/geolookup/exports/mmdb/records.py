@@ -5,18 +5,16 @@ comes first, since pointers to the first 2 KiB are the shortest.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from geolookup.exports.content import Places, Progress
+from geolookup.exports.content import CUSTOM, Places, Progress
 from geolookup.index import mmdb
 from geolookup.index.flatten import I64, U32, Array
 from geolookup.index.layout import EMPTY
-from geolookup.lookup.record import REGION_CODE, Detail, metro_code
-from geolookup.model.continents import CONTINENTS, countries
-from geolookup.model.countries import in_capitals
+from geolookup.lookup.record import REGION_CODE, Detail, metro_code, of_country, zone_of
 
 _PROGRESS = 1 << 15
 _CITY_KEYS = ("subdivisions", "city", "postal", "location", "latitude", "longitude", "metro_code")
@@ -73,6 +71,7 @@ class _Writer:
         for part in self._given.values():
             self._is_given |= part.which[rows] >= 0
         self._places = places
+        self._is_custom = np.array([name == CUSTOM for name in places.sources], np.int64)[places.source[rows]]
         self._rows = rows
         self._texts = places.texts
 
@@ -122,31 +121,35 @@ class _Writer:
         """A value in which keys are pointers to where they stand once."""
         return mmdb.rewritten(octets, self._key)
 
+    def _tree(self, tree: Mapping[str, Any]) -> bytes:
+        """A map of maps, texts, booleans and whole numbers of 32 bits."""
+        found = []
+        for key, value in tree.items():
+            if isinstance(value, Mapping):
+                octets = self._tree(value)
+            elif isinstance(value, str):
+                octets = mmdb.text(value)
+            else:
+                octets = mmdb.boolean(value) if isinstance(value, bool) else mmdb.uint32(value)
+            found.append((self._key(key), octets))
+        return mmdb.map_of(found)
+
+    def _of_countries(self) -> tuple[list[tuple[str, bool]], I64]:
+        """The distinct countries, each with whether it is of a custom place, and which of them each place has."""
+        numbers, which = _distinct(self._places.text["country"][self._rows] * 2 + self._is_custom)
+        return [(self._texts[number >> 1], bool(number & 1)) for number in numbers.tolist()], which
+
     def _countries(self) -> list[_Part]:
         """``country`` and ``continent``."""
-        table = countries()
-
-        def country(text: str) -> bytes:
-            code = in_capitals(text)
-            members = [(self._key("iso_code"), mmdb.text(code))]
-            if code in table:
-                if table[code].in_eu:
-                    members.append((self._key("is_in_european_union"), mmdb.boolean(True)))
-                members.append(self._names(table[code].name))
-            return mmdb.map_of(members)
-
-        part = self._of_texts("country", "country", country)
-        numbers, which = _distinct(self._places.text["country"][self._rows])
-        codes = [in_capitals(self._texts[number]) for number in numbers.tolist()]
-        order = list(CONTINENTS)
-        of_code = np.array([order.index(table[code].continent) if code in table else -1 for code in codes], np.int64)
-        used = np.unique(of_code[of_code >= 0]).tolist()
-        continents = [
-            mmdb.map_of([(self._key("code"), mmdb.text(order[at])), self._names(CONTINENTS[order[at]])]) for at in used
-        ]
-        position = np.full(len(order) + 1, -1, np.int64)  # its last item is for no continent
-        position[used] = np.arange(len(used))
-        return [part, _Part("continent", continents, position[of_code[which]])]
+        known, which = self._of_countries()
+        made = [of_country(text, whole=own) for text, own in known]
+        parts = []
+        for key in ("country", "continent"):
+            values = {self._tree(each[key]): 0 for each in made if key in each}
+            values = {value: at for at, value in enumerate(values)}
+            position = [values[self._tree(each[key])] if key in each else -1 for each in made]
+            parts.append(_Part(key, list(values), np.array(position, np.int64)[which]))
+        return parts
 
     def _cities(self) -> list[_Part]:
         """``subdivisions``, ``city`` and ``postal``."""
@@ -167,11 +170,14 @@ class _Writer:
         columns = [_bits(self._places.degrees[name][self._rows]) for name in ("latitude", "longitude")]
         numbers, which = _distinct(self._places.text["dmacode"][self._rows])
         columns.append(np.array([metro_code(self._texts[number]) for number in numbers.tolist()], np.int64)[which])
+        countries, which = self._of_countries()
+        zones = [zone_of(text) if own else "" for text, own in countries]
+        columns.append(np.array([at if zone else -1 for at, zone in enumerate(zones)], np.int64)[which])
         columns[2][self._is_given] = 0  # a given one has its own
         given = self._given.get("location")
         columns.append(np.full(len(self._rows), -1, np.int64) if given is None else given.which[self._rows])
         for column in columns[:2]:  # and its own coordinates, or none
-            column[self._is_given & (columns[3] < 0)] = _NO_DEGREES
+            column[self._is_given & (columns[4] < 0)] = _NO_DEGREES
         distinct, which = _distinct_rows(columns)
         latitudes, longitudes = (column.view(np.float64).tolist() for column in distinct[:2])
         uses = Counter(value for value in (*latitudes, *longitudes) if value == value)
@@ -181,7 +187,7 @@ class _Writer:
 
         values = []
         known = np.zeros(len(latitudes), np.bool_)
-        for at, (north, east, code, number) in enumerate(
+        for at, (north, east, code, zone, number) in enumerate(
             zip(latitudes, longitudes, *(column.tolist() for column in distinct[2:]), strict=True)
         ):
             if number >= 0 and given is not None:
@@ -196,6 +202,8 @@ class _Writer:
             ]
             if code:
                 members.append((self._key("metro_code"), mmdb.uint16(code)))
+            if zone >= 0:
+                members.append((self._key("time_zone"), self.pool.shared(mmdb.text(zones[zone]))))
             if members:
                 known[at] = True
                 values.append(mmdb.map_of(members))

@@ -125,6 +125,48 @@ class IndexBuilder:
             raise unwritable(self._folder or "", error) from error
         return self._append(locid, numbers, known, pending=pending)
 
+    def add_text(self, text: str) -> int:
+        """The number of a text, for `extend_locations`.
+
+        :raises IndexFileError: if it is not Unicode
+        """
+        self._require_open()
+        try:
+            return _number(self._texts, text) if isinstance(self._texts, dict) else self._texts.number(text)
+        except UnicodeEncodeError as error:
+            raise IndexFileError(f"{error.object!r:.80} is not Unicode text") from error
+        except OSError as error:
+            raise unwritable(self._folder or "", error) from error
+
+    def extend_locations(
+        self, locids: flatten.I64, texts: Mapping[str, flatten.Array], degrees: Mapping[str, flatten.Array]
+    ) -> int:
+        """Add many locations of the default layer, in columns: by field the numbers of texts, and degrees or NaN.
+
+        :returns: the slot of the first; the others follow
+        :raises IndexFileError: as `add_location`
+        """
+        self._require_open()
+        if self._layer != "default" or np.any(locids <= 0):
+            raise IndexFileError(f"locid {locids.min()} cannot be in the {self._layer} layer, or not in columns")
+        if any(np.isinf(column).any() for column in degrees.values()):
+            raise IndexFileError("degrees must be finite numbers")
+        first = self._count
+        if first + len(locids) > WIDE_EMPTY:
+            raise IndexFileError(f"locid {locids[-1]}: a layer has room for {WIDE_EMPTY:,} locations")
+        for locid in locids.tolist():
+            if not self._is_new(locid):
+                raise IndexFileError(f"locid {locid} is there twice")
+        for begin in range(0, len(locids), _LOCATIONS):
+            part = slice(begin, begin + _LOCATIONS)
+            for name, column in (("locid", locids), *texts.items(), *degrees.items()):
+                newest = self._newest[name]
+                newest.frombytes(np.ascontiguousarray(column[part], newest.typecode).data.cast("B"))
+            if self._folder is not None:
+                self._keep_locations()
+        self._count += len(locids)
+        return first
+
     def _append(self, locid: int, numbers: Sequence[float], texts: Sequence[int], *, pending: bool) -> int:
         if not self._is_new(locid):
             raise IndexFileError(f"locid {locid} is there twice")
@@ -187,12 +229,15 @@ class IndexBuilder:
         with self._errors():
             return self._records.add(EMPTY if slot is None else slot, parts)
 
-    def add_part(self, key: str, part: bytes) -> int:
-        """The number of a part of records, for `extend_records`: a self-contained value of `mmdb`."""
+    def add_part(self, key: str, part: bytes, *, new: bool = False) -> int:
+        """The number of a part of records, for `extend_records`: a self-contained value of `mmdb`.
+
+        With ``new`` it must not have been added before, and costs no memory.
+        """
         self._require_open()
         assert self._records is not None, "this builder was not made for records"
         with self._errors():
-            return self._records.part(key, part)
+            return self._records.part(key, part, new=new)
 
     def extend_records(self, slots: flatten.U32, parts: Mapping[str, flatten.U32]) -> int:
         """Add many records: of each the slot, `EMPTY` for a weak one, and for each key the number of its part, or 0.

@@ -321,13 +321,17 @@ class Texts:
             encoded = _octets(text)
             found = self._find(encoded) if len(self._numbers) else None
             if found is None:
-                found = self._add(encoded)
+                found = self.add(encoded)
         self._recent[text] = found
         if len(self._recent) == _RECENT:
             self._forget()
         return found
 
-    def _add(self, encoded: bytes) -> int:
+    def add(self, encoded: bytes) -> int:
+        """The number of octets that are known to be new. They are not found again: that spares what would find them.
+
+        :raises OSError: if the disk is full, or fails
+        """
         self._newest += encoded
         self._size += len(encoded)
         self._newest_offsets.append(self._size)

@@ -21,6 +21,7 @@ from geolookup.sources.shape import FLAT, Shape, hollow
 
 _Path = tuple[str | int, ...]
 _SHORT = 100
+_MOST_PLANS = 1 << 10
 #: In a path the first of all keys: a file may have names in one other language only.
 _ANY = "*"
 
@@ -236,11 +237,46 @@ def _shape(record: Mapping[Any, Any]) -> Mapping[str, Sequence[str]] | None:
 
 def _reader(paths: Mapping[str, Sequence[str]]) -> Callable[[Any], PlaceFields]:
     columns = [(_converter(field), [_split(path) for path in paths.get(field.name, ())]) for field in FIELDS]
-    flat = all(len(path) == 1 for _, found in columns for path in found)
-    getter = _flat_value if flat else _value
+    if all(len(path) == 1 for _, found in columns for path in found):
+        return _flat_reader([(field, [_split(path)[0] for path in paths.get(field.name, ())]) for field in FIELDS])
 
     def read(record: Any) -> PlaceFields:
-        return PlaceFields._make([convert(getter(record, found)) for convert, found in columns])
+        return PlaceFields._make([convert(_value(record, found)) for convert, found in columns])
+
+    return read
+
+
+def _flat_reader(
+    columns: Sequence[tuple[Field, Sequence[str | int]]],
+) -> Callable[[Any], PlaceFields]:
+    """A reader by keys. Records of a file have few combinations of these: where the fields stand is found once."""
+    plans: dict[tuple[Any, ...], list[tuple[Callable[[Any], Any], bool, list[int]]]] = {}
+
+    def read(record: Any) -> PlaceFields:
+        keys = tuple(record)
+        plan = plans.get(keys)
+        if plan is None:
+            plan = [
+                (
+                    _converter(field),
+                    field.kind == "text" and field.name != "country",
+                    [keys.index(key) for key in names if key in record],
+                )
+                for field, names in columns
+            ]
+            if len(plans) < _MOST_PLANS:
+                plans[keys] = plan
+        values = list(record.values())
+        found = []
+        for convert, is_text, positions in plan:
+            value = None
+            for at in positions:
+                value = values[at]
+                if value is not None and value != "":
+                    break
+            # Nearly all of them, and there are millions.
+            found.append(value if is_text and type(value) is str and len(value) <= _SHORT else convert(value))
+        return PlaceFields._make(found)
 
     return read
 
@@ -250,19 +286,18 @@ def _converter(field: Field) -> Callable[[Any], str | float | None]:
         return _country
     if field.limit is None:
         return partial(_text, name=field.name)
-    return partial(degrees, most=field.limit, name=field.name)
+    most, name = field.limit, field.name
+
+    def convert(value: Any) -> float | None:
+        if type(value) is float and -most <= value <= most:
+            return value
+        return degrees(value, most, name)
+
+    return convert
 
 
 def _split(path: str) -> _Path:
     return tuple(int(key) if key.isascii() and key.isdecimal() else key for key in path.split("."))
-
-
-def _flat_value(record: Any, paths: Sequence[_Path]) -> Any:
-    for path in paths:
-        value = record.get(path[0])
-        if value is not None and value != "":
-            return value
-    return None
 
 
 def _value(record: Any, paths: Sequence[_Path]) -> Any:

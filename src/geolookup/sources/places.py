@@ -9,6 +9,9 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from geolookup.index.flatten import U32, Array
 from geolookup.model.countries import is_code, not_a_code
 from geolookup.model.fields import DEGREES, FIELD_NAMES, FIELDS, TEXT_NAMES, Field
 from geolookup.upstream.decode import MAX_TEXT
@@ -36,6 +39,7 @@ _key = struct.Struct(f"<{len(TEXT_NAMES)}I{len(DEGREES)}d")
 texts_of: Callable[[Sequence[Any]], tuple[str, ...]] = itemgetter(*map(FIELD_NAMES.index, TEXT_NAMES))
 degrees_of: Callable[[Sequence[Any]], tuple[float | None, ...]] = itemgetter(*map(FIELD_NAMES.index, DEGREES))
 _DECIMAL = re.compile(r"[+-]?[0-9]+\.[0-9]+", re.ASCII)
+_ROWS_A_STEP = 1 << 12
 _LARGEST_LOCID = (1 << 63) - 1
 
 
@@ -73,8 +77,38 @@ class Places:
                 values.append(None if value != value else value)
         return PlaceFields._make(values)
 
+    def rows(self, numbers: Sequence[int]) -> Iterator[PlaceFields]:
+        """The places of these numbers: a column at a time, which is several times cheaper than one by one."""
+        columns: list[list[Any]] = []
+        for texts, degrees in self._columns:
+            if texts is not None:
+                columns.append([self._by_number[texts[number]] for number in numbers])
+            elif degrees is not None:
+                found = [degrees[number] for number in numbers]
+                columns.append([None if value != value else value for value in found])
+        return map(PlaceFields._make, zip(*columns, strict=True))
+
+    def columns(self, numbers: Sequence[int]) -> tuple[dict[str, U32], dict[str, Array]]:
+        """By field, the numbers among `text` of the texts of places, and their degrees, NaN for an unknown one.
+
+        There must be a place in the table.
+        """
+        chosen = np.asarray(numbers, np.int64)
+        texts = {name: np.frombuffer(column, np.uint32)[chosen] for name, column in self._texts_of.items()}
+        return texts, {name: np.frombuffer(column, np.float64)[chosen] for name, column in self._degrees_of.items()}
+
+    def text(self, number: int) -> str:
+        """A text by its number; there are `text_count`."""
+        return self._by_number[number]
+
+    @property
+    def text_count(self) -> int:
+        """The number of distinct texts so far."""
+        return len(self._by_number)
+
     def __iter__(self) -> Iterator[PlaceFields]:
-        return map(self.__getitem__, range(len(self)))
+        for begin in range(0, len(self), _ROWS_A_STEP):
+            yield from self.rows(range(begin, min(begin + _ROWS_A_STEP, len(self))))
 
     @property
     def locids(self) -> Sequence[int] | None:

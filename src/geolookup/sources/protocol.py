@@ -124,6 +124,13 @@ class Gathered:
         layer = "network" if is_fact else "place"
         return replace(key, kept_as="", reason=f'it is of the {layer}, and the source has `layer = "{self.layer}"`')
 
+    def seal(self) -> None:
+        """Say that no more places, records and networks come: frees what only adding needs."""
+        self.places.seal()
+        self.networks.seal()
+        if self.records is not None:
+            self.records.seal()
+
     def says_date(self, text: str) -> bool:
         """Take a date or moment (ISO 8601) that a file says its data are of; false if it is none."""
         found = _moment(text)

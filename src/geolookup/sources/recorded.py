@@ -31,12 +31,15 @@ class _Key:
 class Records:
     """Records by number, from 0 in the order in which they were added; equal ones are one.
 
-    A record takes four bytes for its place and four for each key, and each distinct part of a key is there once.
+    A record takes four bytes for its place and four for each key, and each distinct part of a key is there once. What
+    finds equal ones is kept of those only that are not the first of their place: most places have one.
     """
 
     def __init__(self) -> None:
         self._places = array("I")
         self._keys: dict[str, _Key] = {}
+        #: For each place the number of its first record, or `NOWHERE`.
+        self._first = array("I")
         self._index: dict[bytes, int] = {}
 
     def __len__(self) -> int:
@@ -47,24 +50,42 @@ class Records:
 
         Without a place it is weak.
         """
-        for name in parts:
-            if name not in self._keys:
-                self._keys[name] = _Key(len(self._places))
-        row = [NOWHERE if place is None else place]
-        for name, key in self._keys.items():
-            part = parts.get(name)
-            row.append(0 if part is None else key.known.get(part) or key.number(part))
-        while len(row) > 1 and not row[-1]:  # keys that others brought later do not make it another record
-            row.pop()
-        own = array("I", row).tobytes()
+        keys = self._keys
+        row = dict.fromkeys(keys, 0)
+        for name, part in parts.items():
+            key = keys.get(name)
+            if key is None:
+                key = keys[name] = _Key(len(self._places))
+            row[name] = key.known.get(part) or key.number(part)
+        if place is None:
+            return self._again(NOWHERE, row)
+        first = self._first
+        if place >= len(first):
+            first.extend([NOWHERE] * (place + 1 - len(first)))
+        if first[place] == NOWHERE:
+            first[place] = number = self._append(place, row)
+            return number
+        number = first[place]
+        if all(keys[name].numbers[number] == part for name, part in row.items()):
+            return number
+        return self._again(place, row)
+
+    def _again(self, place: int, row: Mapping[str, int]) -> int:
+        """The number of a record that is weak, or not the first of its place."""
+        numbers = [place, *row.values()]
+        while len(numbers) > 1 and not numbers[-1]:  # keys that others brought later do not make it another record
+            numbers.pop()
+        own = array("I", numbers).tobytes()
         number = self._index.get(own)
         if number is None:
-            number = self._index[own] = len(self._places)
-            self._places.append(row[0])
-            row += [0] * (len(self._keys) + 1 - len(row))
-            for key, part_number in zip(self._keys.values(), row[1:], strict=True):
-                key.numbers.append(part_number)
+            number = self._index[own] = self._append(place, row)
         return number
+
+    def _append(self, place: int, row: Mapping[str, int]) -> int:
+        self._places.append(place)
+        for key, part in zip(self._keys.values(), row.values(), strict=True):
+            key.numbers.append(part)
+        return len(self._places) - 1
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -74,6 +95,17 @@ class Records:
     def column(self, key: str, numbers: U32) -> U32:
         """The numbers of the parts of a key that these records have; 0 for none."""
         return np.frombuffer(self._keys[key].numbers, np.uint32)[numbers]
+
+    def part_count(self, key: str) -> int:
+        """The number of the parts of a key, and of none."""
+        return len(self._keys[key].parts)
+
+    def seal(self) -> None:
+        """Say that no more records come: frees what only adding needs."""
+        self._index = {}
+        self._first = array("I")
+        for key in self._keys.values():
+            key.known = {}
 
     def part(self, key: str, number: int) -> bytes:
         """A part of a key by its number."""

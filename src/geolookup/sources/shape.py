@@ -115,12 +115,13 @@ _TYPES: dict[str | int, Callable[[str], bytes | None]] = {
     **dict.fromkeys(DEGREES, _double),
     "time_zone": _zone,
 }
-_NOTHING = ("", mmdb.text(""))
+_EMPTY = mmdb.text("")
+_NOTHING = ("", _EMPTY)
 _HOLLOW = mmdb.double(math.nan)
 _HOLLOW_SINGLE = mmdb.single(math.nan)
 _DOUBLE_OCTETS = len(_HOLLOW)
 #: So many combinations of values of a part are remembered.
-_MOST_KNOWN = 1 << 17
+_MOST_KNOWN = 1 << 12
 #: So many combinations of keys are remembered.
 _MOST_PLANS = 1 << 10
 
@@ -189,7 +190,7 @@ class _Made:
 
     __slots__ = ("count", "octets", "paths", "rest")
 
-    def __init__(self, octets: bytes, rest: tuple[tuple[str, bytes], ...], paths: list[tuple[str, Path]]) -> None:
+    def __init__(self, octets: bytes, rest: tuple[tuple[str, bytes], ...], paths: tuple[tuple[str, Path], ...]) -> None:
         self.octets = octets
         self.rest = rest
         self.paths = paths
@@ -207,6 +208,8 @@ class _Part:
         self._single = len(positions) == 1
         self._completes = len(positions) > len(keys)
         self.known: dict[Any, _Made] = {}
+        #: By the paths of a part's leaves, what stands around them: octets, and numbers of leaves.
+        self._templates: dict[tuple[Path, ...], list[bytes | int]] = {}
         self.counted: Counter[tuple[str, Path]] = Counter()
 
     def forget(self) -> None:
@@ -219,7 +222,7 @@ class _Part:
         """What a new combination of values becomes."""
         if len(self.known) >= _MOST_KNOWN:
             self.forget()
-        tree: dict[Any, Any] = {}
+        leaves: dict[Path, bytes] = {}
         rest: list[tuple[str, bytes]] = []
         paths: list[tuple[str, Path]] = []
         row = (values,) if self._single else values
@@ -228,16 +231,27 @@ class _Part:
                 continue
             path = path_of(key, value)
             leaf = _leaf(path, value)
-            if path[0] == "extra" or leaf is None or not _put(tree, path, leaf):
+            if path[0] == "extra" or leaf is None or path in leaves:
                 path = ("extra", name := key.removeprefix(OURS))
                 rest.append((name, _leaf(path, value) or b""))
+            else:
+                leaves[path] = leaf
             paths.append((key, path))
         if self._completes and row[-1]:
             for path, value in _leaves(of_country(row[-1]).get(self.name, {}), (self.name,)):
-                _put(tree, path, _leaf(path, value) or b"")
-        octets = _octets(tree[self.name]) if tree else b""
-        made = self.known[values] = _Made(octets, tuple(rest), paths)
+                leaves.setdefault(path, _leaf(path, value) or b"")
+        made = self.known[values] = _Made(self._octets(leaves), tuple(rest), tuple(paths))
         return made
+
+    def _octets(self, leaves: Mapping[Path, bytes]) -> bytes:
+        if not leaves:
+            return b""
+        paths = tuple(leaves)
+        template = self._templates.get(paths)
+        if template is None:
+            template = self._templates[paths] = _template(paths)[self.name]
+        values = list(leaves.values())
+        return b"".join([values[piece] if type(piece) is int else piece for piece in template])  # type: ignore[misc]
 
 
 class Plan:
@@ -255,18 +269,31 @@ class Plan:
             groups.setdefault("continent", [])
             groups.setdefault("country", [])
         self._parts = []
+        #: Of a part of one key of a fixed place and type: its name, the position, what stands before the value, and
+        #: the key.
+        self._single: list[tuple[str, int, bytes, str]] = []
+        self._singles: Counter[str] = Counter()
         for name, positions in groups.items():
             completes = complete and name in ("continent", "country")
             names = [keys[at] for at in positions]
-            self._parts.append(_Part(name, names, [*positions, len(keys)] if completes else positions))
+            if len(names) == 1 and not complete and names[0] not in _CODES and name not in ("", "extra"):
+                (before, _) = _template([_PLACED[names[0]]])[name]
+                self._single.append((name, positions[0], before, names[0]))  # type: ignore[arg-type] # octets
+            else:
+                self._parts.append(_Part(name, names, [*positions, len(keys)] if completes else positions))
 
     def __call__(self, values: Sequence[Leaf], country: str) -> dict[str, bytes]:
-        """The parts of the record of these values, coordinates `hollow`, in the order of the keys.
+        """The parts of the record of these values, coordinates `hollow`.
 
         ``country`` is the code of its place, or empty.
         """
         values = (*values, country)
         found: dict[str, bytes] = {}
+        for name, at, before, key in self._single:
+            value = values[at]
+            if value != _EMPTY:
+                self._singles[key] += 1
+                found[name] = before + value  # type: ignore[operator] # octets
         rest: tuple[tuple[str, bytes], ...] = ()
         for part in self._parts:
             own = part.values(values)
@@ -284,7 +311,7 @@ class Plan:
 
     def counted(self) -> Counter[tuple[str, Path]]:
         """How many records have each key, by where it stands."""
-        found: Counter[tuple[str, Path]] = Counter()
+        found = Counter({(key, _PLACED[key]): count for key, count in self._singles.items()})
         for part in self._parts:
             part.forget()
             found.update(part.counted)
@@ -308,15 +335,19 @@ def parts_of(leaves: Iterable[tuple[Path, Leaf]]) -> dict[str, bytes]:
 
     One that cannot be of that type stands under ``extra``.
     """
-    tree: dict[Any, Any] = {}
+    found: dict[Path, bytes] = {}
     for path, value in leaves:
         if value:
             leaf = _leaf(path, value)
             if leaf is None:
                 path = ("extra", str(path[-1]))
                 leaf = _leaf(path, value) or b""
-            _put(tree, path, leaf)
-    return {name: _octets(branch) for name, branch in tree.items()}
+            found.setdefault(path, leaf)
+    values = list(found.values())
+    return {
+        name: b"".join([values[piece] if isinstance(piece, int) else piece for piece in template])
+        for name, template in _template(tuple(found)).items()
+    }
 
 
 def _leaves(tree: Any, path: Path) -> Iterator[tuple[Path, Any]]:
@@ -327,14 +358,25 @@ def _leaves(tree: Any, path: Path) -> Iterator[tuple[Path, Any]]:
         yield path, tree
 
 
-def _put(tree: dict[Any, Any], path: Path, leaf: bytes) -> bool:
-    """Put a leaf in a tree, in which lists are dictionaries; false if there is one already."""
-    for key in path[:-1]:
-        tree = tree.setdefault(key, {})
-    if path[-1] in tree:
-        return False
-    tree[path[-1]] = leaf
-    return True
+def _template(paths: Sequence[Path]) -> dict[str, list[bytes | int]]:
+    """What stands around leaves, for each part: octets, and in between the numbers of the leaves."""
+    tree: dict[Any, Any] = {}
+    for at, path in enumerate(paths):
+        branch = tree
+        for key in path[:-1]:
+            branch = branch.setdefault(key, {})
+        branch[path[-1]] = at
+    return {part: _joined(_pieces(_without_gaps(branch))) for part, branch in tree.items()}
+
+
+def _joined(pieces: Iterable[bytes | int]) -> list[bytes | int]:
+    found: list[bytes | int] = []
+    for piece in pieces:
+        if found and isinstance(piece, bytes) and isinstance(found[-1], bytes):
+            found[-1] += piece
+        else:
+            found.append(piece)
+    return found
 
 
 def _without_gaps(tree: Any) -> Any:
@@ -346,11 +388,7 @@ def _without_gaps(tree: Any) -> Any:
     return {key: _without_gaps(value) for key, value in tree.items()}
 
 
-def _octets(tree: Any) -> bytes:
-    return b"".join(_pieces(_without_gaps(tree)))
-
-
-def _pieces(tree: Any) -> Iterator[bytes]:
+def _pieces(tree: Any) -> Iterator[bytes | int]:
     if isinstance(tree, dict):
         yield mmdb.map_head(len(tree))
         for key, branch in tree.items():

@@ -65,11 +65,16 @@ def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[Batch
         gathered.begin_file(member.inside)
         with member.seekable() as file:
             later = sum(os.path.getsize(each.path) for each in members[number + 1 :] if each.path is not None)
-            yield from _read_file(member.name, file, request, gathered, later=later)
+            yield from _read_file(member.name, file, request, gathered, later=later, last=number + 1 == len(members))
 
 
-def _read_file(name: str, file: IO[bytes], request: Request, gathered: Gathered, *, later: int) -> Iterator[Batch]:
-    """:param later: how many bytes the files have that come after it: they are taken to be as dense"""
+def _read_file(
+    name: str, file: IO[bytes], request: Request, gathered: Gathered, *, later: int, last: bool
+) -> Iterator[Batch]:
+    """
+    :param later: how many bytes the files have that come after it: they are taken to be as dense
+    :param last: whether none comes after it
+    """
     with reading_errors(name):
         # Not closed by name: the arrays over it must be gone first, and with them it goes by itself.
         buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -85,6 +90,8 @@ def _read_file(name: str, file: IO[bytes], request: Request, gathered: Gathered,
     steps = len(records) + tree.pointers
     gathered.expected = gathered.decoded + gathered.rows + steps + steps * later // len(buffer)
     said = _said(name, buffer, about, records, Recogniser(name, request.fields, request.layer), gathered)
+    if last:
+        gathered.seal()
     runs: tuple[_Run, ...] = ()
     for family, networks in tree.networks():
         if not runs or family != runs[0].family:

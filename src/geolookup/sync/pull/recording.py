@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from geolookup.index.builder import IndexBuilder
-from geolookup.index.flatten import U32, Array
+from geolookup.index.flatten import I64, U32, Array
 from geolookup.index.layout import EMPTY
 from geolookup.sources.blocks import Batch
 from geolookup.sources.recorded import NOWHERE, Records
@@ -25,7 +25,7 @@ class RecordStaging:
         #: For each record the number that it has in the index, or -1 as long as no block leads there.
         self._recorded = np.empty(0, np.int64)
         #: By key, the number in the index of each part of the records.
-        self._parts: dict[str, dict[int, int]] = {}
+        self._parts: dict[str, I64] = {}
         self._said = hashlib.sha256()
         self._columns: dict[str, Any] = {}
 
@@ -72,15 +72,15 @@ class RecordStaging:
         with files.file_errors(self._candidate.path):
             for key in self._records.names:
                 column = self._records.column(key, new)
-                used, which = np.unique(column, return_inverse=True)
-                known = self._parts.setdefault(key, {0: 0})
-                for number in used.tolist():
-                    if number not in known:
-                        part = self._records.part(key, number)
-                        known[number] = self._index.add_part(key, part)
-                        self._said.update(f"{key}:{len(part)}:".encode() + part)
-                numbers = np.array([known[number] for number in used.tolist()], np.uint32)
-                columns[key] = numbers[which.reshape(-1)]
+                known = self._parts.get(key, np.zeros(1, np.int64))
+                known = np.append(known, np.full(self._records.part_count(key) - len(known), -1, np.int64))
+                used = np.unique(column)
+                for number in used[known[used] < 0].tolist():
+                    part = self._records.part(key, number)
+                    known[number] = self._index.add_part(key, part, new=True)
+                    self._said.update(f"{key}:{len(part)}:".encode() + part)
+                self._parts[key] = known
+                columns[key] = known[column].astype(np.uint32)
                 self._said.update(key.encode() + np.ascontiguousarray(columns[key], "<u4").tobytes())
             begin = self._index.extend_records(slots, columns)
         self._recorded[new] = np.arange(begin, begin + len(new))

@@ -212,6 +212,8 @@ class ColumnStaging:
         )
         self._recording = None if records is None else RecordStaging(records, self._index, candidate)
         self._mask_slot: int | None = None
+        #: For each text of the table its number in the index, or -1 as long as no place that is there has it.
+        self._texts = np.empty(0, np.int64)
         #: For each number in the table the position in the arrays, or -1 as long as no block leads there.
         self._at = np.empty(0, np.int64)
         self._kept: list[int] = []
@@ -325,19 +327,29 @@ class ColumnStaging:
         known = len(self._kept)
         self._at[numbers] = np.arange(known, known + len(numbers))
         self._kept += numbers
-        added = [self._places[number] for number in numbers]
-        digests = b"".join(map(place_digest, added))
+        digests = b"".join(map(place_digest, self._places.rows(numbers)))
         self._digests += digests
         locids = np.asarray(own[begun:], np.int64) if own is not None else self._numbering.numbers_of(digests)
-        add = self._index.add_location
         with files.file_errors(self._candidate.index):
-            slots = [add(locid, *place) for locid, place in zip(locids.tolist(), added, strict=True)]
+            slots = self._add_locations(numbers, locids)
         self._locids = np.concatenate([self._locids, locids])
         self._slots = np.concatenate([self._slots[:-1], np.asarray(slots, np.uint32), self._slots[-1:]])
         self._counts = _with_room(self._counts, len(numbers))
         self._sums = np.stack([_with_room(sums, len(numbers)) for sums in self._sums])
         if own is not None and self._recording is not None:  # a place without blocks has its record as well
             self._recording.add_rest(self._slots_of_places)
+
+    def _add_locations(self, numbers: list[int], locids: I64) -> U32:
+        """Add places to the index, with those of their texts that it does not have yet: their slots."""
+        texts, degrees = self._places.columns(numbers)
+        room = self._places.text_count - len(self._texts)
+        self._texts = np.append(self._texts, np.full(room, -1, np.int64))
+        used = np.unique(np.concatenate(list(texts.values())))
+        for number in used[self._texts[used] < 0].tolist():
+            self._texts[number] = self._index.add_text(self._places.text(number))
+        columns = {name: self._texts[column] for name, column in texts.items()}
+        first = self._index.extend_locations(locids, columns, degrees)
+        return np.arange(first, first + len(locids), dtype=np.uint32)
 
     def _slots_of(self, numbers: U32) -> U32:
         """What blocks have in the index in place of slots: the numbers there of their records."""
@@ -394,11 +406,13 @@ class ColumnStaging:
         width = len(self._digests) // len(self._kept) if self._kept else 0
         sums = np.ascontiguousarray(self._sums.T, "<u8").tobytes()
         counts = self._counts.tolist()
-        for number, (locid, place) in enumerate(
-            zip(self._locids.tolist(), map(self._places.__getitem__, self._kept), strict=True)
-        ):
-            own = self._digests[number * width : number * width + width] + sums[16 * number : 16 * number + 16]
-            yield (locid, *place, counts[number], hashlib.blake2b(own, digest_size=16).hexdigest())
+        locids = self._locids.tolist()
+        for begin in range(0, len(locids), _ROWS_A_STEP):
+            places = self._places.rows(self._kept[begin : begin + _ROWS_A_STEP])
+            for number, place in enumerate(places, begin):
+                own = self._digests[number * width : number * width + width] + sums[16 * number : 16 * number + 16]
+                digest = hashlib.blake2b(own, digest_size=16).hexdigest()
+                yield (locids[number], *place, counts[number], digest)
 
 
 def earlier_places(cache: Cache) -> Iterator[tuple[int, PlaceFields]]:

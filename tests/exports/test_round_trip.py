@@ -10,7 +10,12 @@ from tests.exports.round_trip import compared, tried
 from tests.oracle.mmdb_walk import Database, plain
 
 DATA = Path(__file__).parents[1] / "data" / "mmdb"
-FILES = sorted(path.name for path in DATA.glob("Geo*.mmdb"))
+#: The files of places: what others say of networks is exported by nothing yet.
+FILES = sorted(
+    path.name
+    for path in DATA.glob("Geo*.mmdb")
+    if path.name.split("-")[1] in ("City", "Country", "Enterprise", "Precision")
+)
 _SPACES = {4: ipaddress.IPv4Address, 6: ipaddress.IPv6Address}
 
 

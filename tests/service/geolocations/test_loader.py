@@ -242,13 +242,18 @@ def test_a_source_of_every_kind_is_loaded(tmp_path: Path, tmp_path_factory: pyte
         folder.mkdir()
         with Store.open(str(folder / "service.db")) as own:
             path = example.write(folder)
+            of_places = [block for block in example.blocks if not isinstance(block[2], dict)]
+            if not of_places:
+                with pytest.raises(DataFileError, match="says who runs addresses, and not where they are"):
+                    load_files(own, [path])
+                continue
             loaded = load_files(own, [path])
             found = [
                 (block["startip"], block["endip"], *(place[name] for name in FIELD_NAMES))
                 for place in places(own)
                 for block in place["ipblocks"]
             ]
-            expected = [(first, last, *fields) for first, last, fields in example.blocks if fields is not None]
+            expected = [(first, last, *fields) for first, last, fields in of_places if fields is not None]
             assert sorted(found, key=str) == sorted(expected, key=str), example.kind
             assert loaded.blocks_added == len(expected)
             before = revision(own), places(own)

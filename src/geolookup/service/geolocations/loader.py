@@ -297,6 +297,9 @@ def _stage_source(
     if bad:
         return
     gathered.check(reading.name, reading.limits)
+    if gathered.network_blocks and not gathered.blocks:
+        bad.add(f"{reading.name}: says who runs addresses, and not where they are: the service keeps places alone")
+        return
     places = gathered.places
     for number, locid in enumerate(_locids(transaction, places)):
         fields = dict(zip(FIELD_NAMES, places[number], strict=True))

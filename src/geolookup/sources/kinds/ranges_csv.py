@@ -88,10 +88,12 @@ def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[block
     """The blocks of all such files, in the order of their names."""
     for member in opened.fitting(lambda member: _layout(member, request.fields) is not None):
         gathered.begin_file(member.inside)
-        yield from _read_file(member, request, gathered, empty_covers=True)
+        yield from _read_file(member, request, gathered, empty_covers=True, alone=len(opened.members) == 1)
 
 
-def _read_file(member: Member, request: Request, gathered: Gathered, *, empty_covers: bool) -> Iterator[blocks.Batch]:
+def _read_file(
+    member: Member, request: Request, gathered: Gathered, *, empty_covers: bool, alone: bool = True
+) -> Iterator[blocks.Batch]:
     """The blocks of one file.
 
     :raises DataFileError: if a column is missing, or the file is damaged
@@ -127,6 +129,8 @@ def _read_file(member: Member, request: Request, gathered: Gathered, *, empty_co
     gathered.fields = columns
     gathered.columns_not_read += [column for column in unread if column not in gathered.columns_not_read]
     kept = [*dict.fromkeys(columns.values()), *(column for column in unread if column not in again)]
+    if alone and {*kept} == {*columns.values()} and not facts:
+        gathered.records = None  # the places say all that the rows do
     field_at = {name: kept.index(column) for name, column in columns.items()}
     table_columns = Columns(kept, columns)
     range_at = [header.index(column) for column in ends]

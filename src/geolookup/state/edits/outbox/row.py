@@ -13,7 +13,7 @@ from geolookup.model.types import is_provisional
 from geolookup.state.edits.outbox.operations import Create, Edit, Operation, read_edit
 from geolookup.state.edits.outbox.payload import content_column, described, read_base, reader, written
 from geolookup.state.edits.outbox.schema import RESTORING
-from geolookup.state.edits.places.place import Content, Intent
+from geolookup.state.edits.places.place import Intent
 
 
 class State(StrEnum):
@@ -62,7 +62,7 @@ class OutboxRow:
     id: int
     locid: int
     edit: Edit
-    against: Content | None
+    against: Any  # a Content or None: no public name
     state: State
     attempts: int
     created_at: str

@@ -217,15 +217,15 @@ def test_a_service_that_becomes_slow_under_many_requests_is_asked_for_fewer(
     used: list[int] = []
 
     class OneAfterTheOther(Connections):
-        """Answers one request in 0.2 s, and several after each other."""
+        """Answers one request in 0.1 s, and several after each other."""
 
         def begin(self, requests: Sequence[Request], longest_s: float) -> None:
             used.append(at_most := min(self._at_most, len(requests)))
             batch = Batch(requests, longest_s)
             while (request := batch.take()) is not None:
                 request.ask(self._client)
-                request.took_s = 0.2 * at_most
-                now[0] += 0.2
+                request.took_s = 0.1 * at_most
+                now[0] += 0.1
             self._adapt([request for request in requests if request.begun], at_most)
             self._in_time = batch.in_time
 

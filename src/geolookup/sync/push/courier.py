@@ -128,6 +128,8 @@ class Courier:
         self._lot = _FIRST_LOT
         self._before: int | None = None
         self._head = -1
+        #: What a transaction has made of edits: told once it is durable.
+        self._told: list[tuple[OutboxRow, str]] = []
         #: The lot that was noted and leaves next, that which is under way, and that whose answers are not noted yet.
         self._noted: list[Errand] = []
         self._under_way: list[Errand] = []
@@ -142,11 +144,14 @@ class Courier:
     @contextlib.contextmanager
     def _ledger(self) -> Iterator[Ledger]:
         """The ledger in a transaction of its own; what a person changed meanwhile is read again."""
+        self._told.clear()
         with self._ledgers() as ledger:
             if ledger.outbox.head != self._head:
                 self._take(ledger)
             yield ledger
             self._head = ledger.outbox.head
+        for row, reason in self._told:
+            self._log(row, reason)
 
     def _take(self, ledger: Ledger) -> None:
         """Read every place of which something is open."""
@@ -384,7 +389,8 @@ class Courier:
             if job.over:
                 continue
             if job.banned:
-                self._refuse(job, *next(iter(job.banned.values())))
+                with self._ledger() as ledger:
+                    self._refuse(ledger, job, *next(iter(job.banned.values())), job.theirs)
                 return True
             others = {place for block in self._busy(job) for place in self._leaving.get(block, ())}
             blockers = [place for place in others if place in self._jobs and self._jobs[place].over]
@@ -441,16 +447,15 @@ class Courier:
         answered, self._answered = self._answered, []
         jobs = [self._jobs[errand.place] for errand in answered]
         before = [_as_it_is(job) for job in jobs]
-        told: list[tuple[OutboxRow, str]] = []
         errands: list[Errand] = []
         try:
             with self._ledger() as ledger:
-                again = self._record(ledger, answered, told)
+                again = self._record(ledger, answered)
                 if self._forms.learned:
                     ledger.keep_forms(self._forms)
                 for job in self._ready(at_once=True) if ready is None else ready:
                     is_known = job.looked or job.kept.place.number is None
-                    if is_known and not job.over and (errand := self._next(ledger, job, told)) is not None:
+                    if is_known and not job.over and (errand := self._next(ledger, job)) is not None:
                         errands.append(errand)
         except BaseException:
             for job, was in zip(jobs, before, strict=True):
@@ -459,8 +464,6 @@ class Courier:
             self._answered = answered
             raise
         self._noted = errands
-        for row, reason in told:
-            self._log(row, reason)
         for job in again:
             job.tries += 1
             if job.tries >= self._settings.attempts:
@@ -483,7 +486,7 @@ class Courier:
         lot = asked if failed or not in_time else min(_MOST_IN_LOT, max(self._lot, 2 * asked))
         self._lot = max(lot, self._connections.width)
 
-    def _next(self, ledger: Ledger, job: Job, told: list[tuple[OutboxRow, str]]) -> Errand | None:
+    def _next(self, ledger: Ledger, job: Job) -> Errand | None:
         """The next request of a place, noted in the ledger; None if there is none now."""
         kept = job.kept
         if self._may_repeat(job):
@@ -495,31 +498,31 @@ class Courier:
         look = replace(look, busy=busy) if busy else look
         decision = reconcile(place, look)
         if job.refused is not None:
-            self._after_refusal(ledger, job, look, told)
+            self._after_refusal(ledger, job, look)
             return None
         if isinstance(decision, Hold) and decision.reason == "conflict" and self._on_conflict != "hold":
             words = f"the service has changed it, and {self._on_conflict} was chosen"
             job.kept = ledger.rewrite(kept, chosen(place, decision, self._on_conflict))
             gone = [row for row in kept.pending if row.id not in job.kept.rows]
-            told += [(row.changed(state=State.DROPPED), words) for row in gone]
+            self._told += [(row.changed(state=State.DROPPED), words) for row in gone]
             if not job.kept.pending:
                 job.over = True
                 return None
-            return self._next(ledger, job, told)
+            return self._next(ledger, job)
         match decision:
             case Send(request):
                 return self._begin(ledger, job, request)
             case Hold():
-                self._hold(ledger, job, decision, told)
+                self._hold(ledger, job, decision)
             case Wait("conclusive") if not job.listed and all(request.settled for request in place.requests):
                 job.listed, job.looked, self._must_list = True, False, True
             case Done() | Wait("shown") if look.content is not None:
                 seen = kept.place if place.requests else replace(kept.place, baseline=look.content)
                 words = "the service has these values already"
-                self._save(ledger, job, kept, seen, words, told, theirs=look.content)
+                self._save(ledger, job, kept, seen, words, theirs=look.content)
                 job.over = True
             case Done():
-                self._save(ledger, job, kept, replace(kept.place, baseline=None), "it is gone already", told)
+                self._save(ledger, job, kept, replace(kept.place, baseline=None), "it is gone already")
                 job.over = True
             case Wait("others"):
                 pass
@@ -528,7 +531,7 @@ class Courier:
                 if kept.pending:
                     left_s = max(self._unsettled_s(job, known=True), 0)
                     words = f"the service may not show yet what it has: push again in {left_s:.0f} s or later"
-                    told.append((kept.pending[0], words))
+                    self._told.append((kept.pending[0], words))
         return None
 
     def _as_looked(self, job: Job) -> Place:
@@ -578,29 +581,26 @@ class Courier:
             and sent.attempted.age_s(now) < self._settings.idempotency_window_s
         )
 
-    def _hold(self, ledger: Ledger, job: Job, hold: Hold, told: list[tuple[OutboxRow, str]]) -> None:
+    def _hold(self, ledger: Ledger, job: Job, hold: Hold) -> None:
         said = None if job.refused is None else str(job.refused[1])
         kept = replace(job.kept, said=said or job.kept.said)
         problem = why_held(kept, hold, self._names, said=kept.said)
         place = kept.place
         if hold.reason in ("another", "gone") and place.number is not None:
             place = replace(place, number=None, lost=place.number)  # the binding ends
-        self._save(ledger, job, kept, place, problem, told, hold=hold)
+        self._save(ledger, job, kept, place, problem, hold=hold)
         job.over = True
 
-    def _refuse(self, job: Job, request: Request, error: UpstreamRefusedError) -> None:
-        told: list[tuple[OutboxRow, str]] = []
-        with self._ledger() as ledger:
-            kept = replace(job.kept, said=str(error), place=replace(job.kept.place, refused=request))
-            hold = Hold("refused", job.theirs, kept.place.number)
-            problem = why_held(kept, hold, self._names, said=str(error))
-            self._save(ledger, job, kept, kept.place, problem, told, hold=hold)
-            job.over = True
-        for row, reason in told:
-            self._log(row, reason)
+    def _refuse(
+        self, ledger: Ledger, job: Job, request: Request, error: UpstreamRefusedError, theirs: Content | None = None
+    ) -> None:
+        """Hold a place for what the service said no to."""
+        job.refused = request, error
+        job.kept = replace(job.kept, place=replace(job.kept.place, refused=request))
+        self._hold(ledger, job, Hold("refused", theirs, job.kept.place.number))
 
     def _save(
-        self, ledger: Ledger, job: Job, kept: Kept, place: Place, reason: str, told: list[tuple[OutboxRow, str]],
+        self, ledger: Ledger, job: Job, kept: Kept, place: Place, reason: str,
         *, hold: Hold | None = None, theirs: Content | None = None,
     ) -> None:  # fmt: skip
         """Write a place, and tell of each edit that has come to another station."""
@@ -610,7 +610,7 @@ class Courier:
             was = before[number].state
             if row.state != was and (row.state not in (State.QUEUED, State.SENDING)):
                 reason = row.problem or reason if hold is not None else reason
-                told.append((row, reason))
+                self._told.append((row, reason))
                 ledger.outbox.record(
                     f"push {row.operation}", str(row.state), locid=row.locid, before=row.base,
                     after={"edit": row.id, "reason": reason, "locid": place.number, "payload": row.payload},
@@ -619,7 +619,7 @@ class Courier:
 
     # Answers
 
-    def _record(self, ledger: Ledger, errands: Sequence[Errand], told: list[tuple[OutboxRow, str]]) -> list[Job]:
+    def _record(self, ledger: Ledger, errands: Sequence[Errand]) -> list[Job]:
         """Write what was answered; those that may be sent again."""
         again = []
         # Two that were under way together and were given one number: nobody can tell which of them made it.
@@ -631,29 +631,27 @@ class Courier:
             self._report.requests += errand.begun
             match errand.outcome:
                 case Outcome.KNOWN:
-                    self._known(ledger, job, errand, twice, told)
+                    self._known(ledger, job, errand, twice)
                 case Outcome.NOT_SENT | Outcome.NOT_APPLIED if job.repeated:
-                    self._unknown(ledger, job, errand.answer, told)  # it says nothing of the time before
+                    self._unknown(ledger, job, errand.answer)  # it says nothing of the time before
                 case Outcome.NOT_SENT:
                     job.kept = self._withdrawn(ledger, job.kept)
                 case Outcome.NOT_APPLIED if errand.may_have_been_applied:
                     # What a proxy sent again may have been applied all the same: what tells of that stays.
                     job.kept = ledger.end(job.kept, put_off=True)
-                    self._save(ledger, job, job.kept, job.kept.place, str(errand.answer), [])
+                    self._save(ledger, job, job.kept, job.kept.place, str(errand.answer))
                     job.put_off = True
                     again.append(job)
                 case Outcome.NOT_APPLIED:
                     job.kept = self._withdrawn(ledger, job.kept, problem=str(errand.answer))
                     again.append(job)
                 case Outcome.REFUSED:
-                    self._refused(ledger, job, errand, told)
+                    self._refused(ledger, job, errand)
                 case Outcome.UNKNOWN:
-                    self._unknown(ledger, job, errand.answer, told)
+                    self._unknown(ledger, job, errand.answer)
         return again
 
-    def _known(
-        self, ledger: Ledger, job: Job, errand: Errand, twice: set[int], told: list[tuple[OutboxRow, str]]
-    ) -> None:
+    def _known(self, ledger: Ledger, job: Job, errand: Errand, twice: set[int]) -> None:
         kept, number = job.kept, None
         request = kept.place.requests[-1]
         if request.what == "create":
@@ -663,7 +661,7 @@ class Courier:
             if is_taken and number not in self._freed:
                 job.kept = ledger.end(kept, misnamed=True)
                 words = f"the service answered with locid {number}, which is another geolocation's"
-                self._unknown(ledger, job, words, told, ended=True)
+                self._unknown(ledger, job, words, ended=True)
                 return
         place = answered(kept.place, number=number)
         kept = ledger.end(kept, known=True)
@@ -674,7 +672,7 @@ class Courier:
         job.theirs, job.looked, job.conclusive = request.applied(request.before), True, False
         if job.refused is None:
             job.tries = 0
-        self._save(ledger, job, kept, place, "the service has it", told)
+        self._save(ledger, job, kept, place, "the service has it")
         job.over = not job.kept.pending
 
     def _count_deleted(self, ledger: Ledger, kept: Kept, request: Request, answer: Any) -> None:
@@ -694,29 +692,25 @@ class Courier:
         words = {row.id: problem for row in kept.pending if row.state == State.SENDING} if problem else {}
         return ledger.save(kept, place, words=words)
 
-    def _unknown(
-        self, ledger: Ledger, job: Job, error: object, told: list[tuple[OutboxRow, str]], *, ended: bool = False
-    ) -> None:
+    def _unknown(self, ledger: Ledger, job: Job, error: object, *, ended: bool = False) -> None:
         kept = job.kept if ended else ledger.end(job.kept)
         words = "the push was interrupted" if error is None else str(error)
         settles = f"a push in {self._settings.settle_s:.0f} s or later looks what became of it"
-        self._save(ledger, job, kept, kept.place, f"the outcome is unknown: {words}; {settles}", told)
+        self._save(ledger, job, kept, kept.place, f"the outcome is unknown: {words}; {settles}")
         job.kept = ledger.explain(job.kept, State.UNKNOWN, words)
         job.over = True
 
-    def _refused(self, ledger: Ledger, job: Job, errand: Errand, told: list[tuple[OutboxRow, str]]) -> None:
+    def _refused(self, ledger: Ledger, job: Job, errand: Errand) -> None:
         """The service said no: to a create, something is in the way that this very request may have made."""
         error: UpstreamRefusedError = errand.answer
         request = job.kept.place.requests[-1]
         lately = any(each.known and not self._has_settled(job.kept, each) for each in job.kept.place.requests)
         if (request.what == "create" and (error.status == 409 or job.repeated)) or (error.status == 404 and lately):
-            self._unknown(ledger, job, error, told)
+            self._unknown(ledger, job, error)
             return
         if request.what == "create":
             job.kept = self._withdrawn(ledger, job.kept)
-            job.refused = request, error
-            kept = replace(job.kept, said=str(error), place=replace(job.kept.place, refused=request))
-            self._hold(ledger, replace_kept(job, kept), Hold("refused"), told)
+            self._refuse(ledger, job, request, error)
             return
         job.kept = ledger.end(job.kept)
         job.refused, job.looked, job.conclusive = (request, error), False, False
@@ -725,7 +719,7 @@ class Courier:
         ended = kept.sent[request.id].ended
         return ended is not None and ended.age_s(Mark.now(0)) >= self._settings.settle_s
 
-    def _after_refusal(self, ledger: Ledger, job: Job, look: Look, told: list[tuple[OutboxRow, str]]) -> None:
+    def _after_refusal(self, ledger: Ledger, job: Job, look: Look) -> None:
         """What the service has now tells whether it did what it refused."""
         assert job.refused is not None
         request, error = job.refused
@@ -735,7 +729,7 @@ class Courier:
         job.refused = None
         if done:
             place = answered(kept.place)
-            self._save(ledger, job, kept, place, "the service has it already", told)
+            self._save(ledger, job, kept, place, "the service has it already")
             job.theirs = theirs
             job.over = not job.kept.pending
             return
@@ -743,15 +737,7 @@ class Courier:
         if request.what == "add" and request.new not in {intent.new for intent in kept.place.intents}:
             job.banned[request.new] = request, error  # the others that it took must come back first
             return
-        job.refused = request, error
-        kept = replace(job.kept, said=str(error), place=replace(job.kept.place, refused=request))
-        self._hold(ledger, replace_kept(job, kept), Hold("refused", theirs, kept.place.number), told)
-
-
-def replace_kept(job: Job, kept: Kept) -> Job:
-    """A job whose place is as it is now."""
-    job.kept = kept
-    return job
+        self._refuse(ledger, job, request, error, theirs)
 
 
 def _guesses(place: Place) -> Iterator[Mapping[str, Any]]:

@@ -157,12 +157,10 @@ class _Rehearsed:
         said = {line["edit"]: line for line in report.edits}
         sent = {number for request in self.requests for number in request["edits"]}
         found = []
-        rows = {row.id: row for row in ledger.outbox.where("id >= ?", (min(self._edits, default=0),))}
-        for number, row in self._edits.items():
-            now = rows[number]
-            line = said.get(number)
-            if number in sent and now.state == "done":
-                continue
+        done = {number for (number,) in ledger.database.execute("SELECT id FROM outbox WHERE state = 'done'")}
+        left = self._edits.keys() - (sent & done)
+        for now in ledger.outbox.where("id IN (SELECT value FROM json_each(?))", (json.dumps(sorted(left)),)):
+            number, row, line = now.id, self._edits[now.id], said.get(now.id)
             reason = line["reason"] if line is not None else now.problem or "waits for an earlier edit of its place"
             if now.state in ("done", "dropped"):
                 reason = f"{now.state}: {reason}"

@@ -14,7 +14,7 @@ from benchmarks.figures import RECORDED, figures, gather
 
 NAMES = (
     *("startup", "opening", "lookup", "native", "matches", "segments", "columns", "logs", "memory", "sizes"),
-    *("sync", "sources", "disk", "service_list", "flatten", "guard", "edits", "exports"),
+    *("sync", "sources", "records", "disk", "service_list", "flatten", "guard", "edits", "exports"),
     *("service_load", "one_worker", "share", "console"),
 )
 _PACKAGES = (

@@ -90,7 +90,7 @@ def test_a_ninth_field_goes_all_the_way(copy: Path, tmp_path: Path, pure: str) -
 
 def test_the_types_have_the_fields_of_the_table_in_their_order() -> None:
     assert tuple(Geolocation.__dataclass_fields__) == ("locid", *FIELD_NAMES, "ipblocks")
-    assert PulledGeolocation.__struct_fields__ == ("locid", *FIELD_NAMES, "blocks")
+    assert PulledGeolocation.__struct_fields__ == ("locid", *FIELD_NAMES, "blocks", "more")
     assert PlaceFields._fields == FIELD_NAMES
     assert PlaceFields() == tuple(UNKNOWN.values())
     assert tuple(NewGeolocation.__annotations__) == FIELD_NAMES

@@ -19,7 +19,7 @@ from geolookup.cli.streams import (
     not_covered_line,
     shows_networks,
 )
-from geolookup.model.facts import NETWORK_FACTS
+from geolookup.lookup.members import more_of
 from geolookup.model.types import FLAT_NAMES, Match, flat_not_covered
 
 
@@ -210,6 +210,7 @@ def answers(
     ``words_of`` has the words for the networks of a part that has no place.
     """
     out = sys.stdout
+    with_more = only is None or any(name not in FLAT_NAMES for name in only)
 
     def network(address: str, error: str | None, part: "RangePart | None") -> "Network | None":
         # A part of a range has one place, and maybe many networks.
@@ -219,9 +220,8 @@ def answers(
 
     def flat(address: str, match: Match | None, error: str | None, part: "RangePart | None") -> dict[str, Any]:
         found = flat_answer(address, match, error, part)
-        if network_of is not None and error is None and part is None:
-            its = network(address, error, part)
-            found |= dict.fromkeys(NETWORK_FACTS) if its is None else {name: its.typed(name) for name in NETWORK_FACTS}
+        if network_of is not None and error is None and part is None and with_more:
+            found |= more_of(match, network(address, error, part))
         if record_of is None:
             return found
         asked = address if part is None else part.first

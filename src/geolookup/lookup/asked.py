@@ -76,14 +76,16 @@ def read_range(text: str) -> "tuple[Family, int, int] | None":
     return parse_range(first, last) if "/" in text or (last is not None and "-" in text) else None
 
 
-def checked_fields(fields: str | Iterable[str], known: Sequence[str]) -> tuple[str, ...]:
+def checked_fields(fields: str | Iterable[str], known: Sequence[str], *, paths: bool = False) -> tuple[str, ...]:
     """The fields as asked for, of those that are ``known``: names, or one text of names with commas between them.
+
+    With ``paths`` a name with a dot in it is one too: what stands there in the record.
 
     :raises ColumnError: if one is unknown or named twice, or none is given
     """
     names = tuple(name.strip() for name in fields.split(",")) if isinstance(fields, str) else tuple(fields)
     for name in names:
-        if name not in known:
+        if name not in known and not (paths and "." in name):
             raise ColumnError(f"unknown field {name!r:.60}: the fields are {', '.join(known)}")
     if not names or len(set(names)) != len(names):
         raise ColumnError("name at least one field, and each only once")

@@ -79,7 +79,7 @@ def test_fields_are_written_as_asked_and_made_harmless() -> None:
     assert result.stdout == b"8.8.8.8 [Orl\\x1b\\u202eans, FR] 1.2.3.4 [-, CA, US] 200.0.0.1 [city 3]\n"
     assert command("--fields", "country", stdin=b"200.0.0.1\n").stdout == b"200.0.0.1 [-]\n"
     assert command("--fields", "locid,latitude", stdin=b"8.8.8.8").stdout == b"8.8.8.8 [-1]"
-    assert command("--fields", "first", stdin=b"").returncode == 2
+    assert command("--fields", "planet", stdin=b"").returncode == 2
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """What commands say of networks: the line of an address, JSON, fields, exit statuses, explanations, status, check."""
 
+import csv
+import io
 import json
 import os
 import pty
@@ -9,10 +11,12 @@ from typing import Any
 import pytest
 
 from geolookup.cli.app import run
+from geolookup.lookup.members import NAMES, Members
 from geolookup.model.facts import NETWORK_FACTS
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 from geolookup.state.publishing.directory import StateDirectory
+from geolookup.sync import opening
 from geolookup.sync.pull.pull import pull
 from tests.cli.lookup.test_lookup import command
 from tests.support.users.quick_commands import forked
@@ -129,6 +133,45 @@ def test_fields_and_records_lead_to_facts(capsys: pytest.CaptureFixture[str]) ->
     }
     assert run(["lookup", "9.9.9.9", "--record"]) == 0
     assert capsys.readouterr().out == "9.9.9.9\tno place, anonymous vpn\n  traits.is_anonymous_vpn\ttrue\n"
+
+
+@pytest.mark.parametrize("address", ["8.8.8.8", "1.1.1.1", "8.8.4.4", "9.9.9.9", "2002:808:808::1", "12.0.0.1"])
+def test_each_member_is_the_same_by_name_and_in_json(capsys: pytest.CaptureFixture[str], address: str) -> None:
+    (found,) = answers(capsys, "lookup", address)
+    assert tuple(found) == NAMES
+    with opening.open() as geo:
+        values = Members(geo, NAMES).of(address)
+        assert values == (None if address == "12.0.0.1" else tuple(found.values()))
+        for name in NAMES:
+            assert Members(geo, [name]).of(address) == (None if values is None else (found[name],)), name
+    run(["lookup", address, "--fields", ",".join(NAMES), "--format", "csv"])
+    names, row = csv.reader(io.StringIO(capsys.readouterr().out))
+    texts = {name: "" if value is None else str(value).lower() for name, value in found.items()}
+    assert dict(zip(names, map(str.lower, row), strict=True)) == {**texts, "error": ""}
+
+
+def test_facts_of_places_have_names_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["lookup", "8.8.8.8", "9.9.9.9", "--fields", "ip,country_name,continent_code,asn"]) == 0
+    assert capsys.readouterr().out == "8.8.8.8\tUnited States\tNA\t15169\n9.9.9.9\t\t\t\n"
+    assert answers(capsys, "lookup", "8.8.8.8")[0]["is_in_european_union"] is False
+
+
+def test_annotate_writes_facts_and_counts_who_has_only_a_network_as_covered(
+    capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
+) -> None:
+    log = tmp_path / "access.log"
+    log.write_text("8.8.8.8 GET, 9.9.9.9, 8.8.4.4; 10.0.0.1, 12.0.0.1\n", encoding="ascii")
+    fields = "country,asn,as_organization,is_anonymous_vpn,traits.isp,country.iso_code"
+    assert run(["annotate", os.fspath(log), "--fields", fields]) == 4
+    line, said = capfdbinary.readouterr()
+    assert line == (
+        b"8.8.8.8 [US, AS15169, Google LLC, Somebody, US] GET, 9.9.9.9 [is_anonymous_vpn=true], "
+        b"8.8.4.4 [AS15169, Google LLC]; 10.0.0.1 [AS7, Seven\\x1b[31m], 12.0.0.1\n"
+    )
+    assert said.endswith(b"5 addresses: 4 found, 1 not covered, 0 malformed\n")
+    log.write_text("9.9.9.9 and 8.8.4.4\n", encoding="ascii")
+    assert run(["annotate", os.fspath(log)]) == 0, "as a lookup of them ends"
+    assert capfdbinary.readouterr() == (b"9.9.9.9 [-] and 8.8.4.4 [-]\n", b"")
 
 
 def test_explain_names_the_source_of_each_fact_and_who_said_something_else(capsys: pytest.CaptureFixture[str]) -> None:

@@ -63,4 +63,4 @@ def test_a_path_is_a_field(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_does_not_go_together_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     said(capsys, "10.1.1.1", "--record", "--format", "csv", code=2)
     said(capsys, "10.1.1.1", "--record", "--field", "ip", code=2)
-    said(capsys, "10.1.1.1", "--field", "time_zone", code=2)
+    said(capsys, "10.1.1.1", "--field", "time_zones", code=2)

@@ -1,18 +1,19 @@
-"""``geolookup annotate``: any log, with the geolocation after each address in it."""
+"""``geolookup annotate``: any log, with the geolocation and facts after each address in it."""
 
 import sys
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import click
 
 from geolookup.base.text import harmless
-from geolookup.cli import inputs, interrupt
+from geolookup.cli import inputs, interrupt, output
 from geolookup.cli.inputs import Tally, ok_options
-from geolookup.columns.common import DEFAULT_FIELDS, checked_fields
+from geolookup.columns.common import DEFAULT_FIELDS
 from geolookup.columns.text import CANDIDATE, is_punctuation, pieces
+from geolookup.lookup.asked import checked_fields
 from geolookup.lookup.engine import GeoLookup
-from geolookup.model.errors import ColumnError, InvalidAddressError
-from geolookup.model.types import FIELD_NAMES
+from geolookup.lookup.members import NAMES, Members
+from geolookup.model.errors import InvalidAddressError
 from geolookup.sync import opening
 
 
@@ -22,29 +23,29 @@ from geolookup.sync import opening
     "--fields",
     default=",".join(DEFAULT_FIELDS),
     show_default=True,
-    help=f"The fields to add, separated by commas, from: locid, {', '.join(FIELD_NAMES)}.",
+    help=f"The fields to add, separated by commas, from: {', '.join(NAMES)}. A path leads into the record: "
+    "location.time_zone, subdivisions.0.names.en.",
 )
 @ok_options
 def annotate(files: tuple[str, ...], fields: str, **ok: bool) -> int:
-    """Copy logs to standard output with the geolocation after each IP address.
+    """Copy logs to standard output with the geolocation after each IP address, or with what else is known of it.
 
     \b
     Reads FILEs one after another, or standard input (also -); gzip, Zstandard, bzip2 and xz are decompressed.
     Every other byte stays as it is, and each line is written as soon as it is read. The text may
-    have any encoding that contains ASCII. Nothing is added after an address that is not covered; versions,
-    host names and other longer tokens are left alone.
+    have any encoding that contains ASCII. Nothing is added after an address of which nothing is known; versions,
+    host names and other longer tokens are left alone. What is not known of an address is left out; AS
+    numbers are written as AS15169, and what is true or false with its name: is_anycast=true.
     Exit status: 0 all covered, 4 some not covered, 5 some dotted quads are not addresses (named
     on standard error), or 0 with --ok-uncovered and --ok-malformed.
 
     \b
     Examples:
       tail -f access.log | geolookup annotate --fields country,city
+      geolookup annotate --fields country,asn,as_organization,is_hosting_provider access.log
       geolookup annotate access.log.2.gz access.log.1 | less
     """
-    names = checked_fields(fields)
-    strange = [name for name in names if name not in ("locid", *FIELD_NAMES)]
-    if strange:
-        raise ColumnError(f"{strange[0]!r} cannot be written into a line: there are locid, {', '.join(FIELD_NAMES)}")
+    names = checked_fields(fields, NAMES, paths=True)
     tally = Tally(**ok)
     reached = interrupt.Progress("line")
     with opening.open_or_build() as geo, tally.sums():
@@ -55,7 +56,7 @@ def annotate(files: tuple[str, ...], fields: str, **ok: bool) -> int:
 
 
 class Annotator:
-    """Adds to lines of bytes what stands in ``fields`` of each address' geolocation.
+    """Adds to lines of bytes what stands in ``fields`` of each address' answer.
 
     ``name`` is for messages, ``reached`` counts the lines of all files.
     """
@@ -70,7 +71,7 @@ class Annotator:
     ) -> None:
         self._reached = reached or interrupt.Progress("line")
         self._name = name
-        self._geo = geo
+        self._members = Members(geo, fields)
         self._fields = fields
         self._tally = tally
 
@@ -105,16 +106,24 @@ class Annotator:
         if is_punctuation(token):
             return None
         try:
-            place = self._geo.lookup(text)
+            values = self._members.of(text)
         except InvalidAddressError as error:
             if ":" in text:
                 return None  # a time, a hardware address
             self._tally.bad(f"{self._name}, line {number}: {error}")
             return b""
-        if place is None:
+        if values is None:
             self._tally.not_covered += 1
             return b""
         self._tally.found += 1
-        values = [getattr(place, name) for name in self._fields]
-        shown = ", ".join(harmless(str(value)) for value in values if value not in ("", None))
+        shown = ", ".join(filter(None, map(_value_text, self._fields, values)))
         return f" [{shown or '-'}]".encode()
+
+
+def _value_text(name: str, value: Any) -> str:
+    """A value for a person who reads the line; nothing if it is not known."""
+    if isinstance(value, bool):
+        return f"{name}={output.value_text(value)}"
+    if name == "asn" and value is not None:
+        return f"AS{value}"
+    return harmless(output.value_text(value))

@@ -16,11 +16,10 @@ from geolookup.cli.streams import network_text
 from geolookup.index.layout import EMPTY
 from geolookup.lookup.asked import Pick, read_field, read_range
 from geolookup.lookup.engine import GeoLookup
+from geolookup.lookup.members import NAMES
 from geolookup.lookup.ranges import RangePart, parts_of_range
 from geolookup.model.addresses import parse
 from geolookup.model.errors import InvalidAddressError, InvalidRangeError
-from geolookup.model.facts import NETWORK_FACTS
-from geolookup.model.types import FLAT_NAMES
 from geolookup.sources.bundled import BUNDLED, MORE
 from geolookup.sync import opening
 
@@ -60,7 +59,7 @@ FORMATS = ("text", "json", "ndjson", "csv")
 @click.option(
     "--record", is_flag=True, help="Add all that the source says of the place, in the shape of GeoIP2's records."
 )
-@chosen_fields((*FLAT_NAMES, *NETWORK_FACTS), paths=True)
+@chosen_fields(NAMES, paths=True)
 @as_of_option
 @ok_options
 def lookup(
@@ -85,8 +84,8 @@ def lookup(
     compressed. Ports, brackets, quotes and blanks around an address are left out. In files a blank
     line, or -, has an empty answer, so that lines keep their places.
     If a source says who runs addresses, the number and name of the AS stand at the end of the line on
-    a terminal, and an address without a place says what is known of it. --json has the facts of its
-    network: asn, as_organization, is_anonymous_vpn and so on, null if no source says it.
+    a terminal, and an address without a place says what is known of it. --json has the facts, too:
+    time_zone, asn, as_organization, is_anonymous_vpn and so on, null if no source says it.
     Exit status: 0 all covered, 4 some not covered (nothing is known of their place nor of their
     network), 5 some malformed (or 0: --ok-uncovered, --ok-malformed).
 

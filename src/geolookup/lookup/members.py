@@ -1,0 +1,61 @@
+"""The members of an answer by name: those of an address's object, the typed facts, and what stands in its record."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from geolookup.model.facts import FACT_NAMES, NETWORK_FACTS, PLACE_FACTS
+from geolookup.model.types import FLAT_NAMES
+
+if TYPE_CHECKING:
+    from geolookup.lookup.engine import GeoLookup
+    from geolookup.lookup.network import Network
+    from geolookup.model.types import Match
+
+#: The names of members. A name with a dot in it is a path into the record: ``location.time_zone``.
+NAMES = (*FLAT_NAMES, "network", *FACT_NAMES)
+
+
+def more_of(match: "Match | None", network: "Network | None") -> dict[str, Any]:
+    """The members behind those of `Match.flat`: the CIDR network of the place's range, and all typed facts.
+
+    None if no source says it.
+    """
+    return {
+        "network": None if match is None else match.network,
+        **{name: None if match is None else getattr(match, name) for name in PLACE_FACTS},
+        **{name: None if network is None else network.typed(name) for name in NETWORK_FACTS},
+    }
+
+
+class Members:
+    """Reads the members of some names, of one address after another."""
+
+    def __init__(self, geo: "GeoLookup", names: Iterable[str]) -> None:
+        self._geo = geo
+        self._names = tuple(names)
+        self._has_network = any(name in NETWORK_FACTS for name in self._names)
+        self._has_path = any("." in name for name in self._names)
+
+    def of(self, address: str) -> tuple[Any, ...] | None:
+        """The values of an address in the order of the names, None for what is not known.
+
+        None in their place if nothing is known of the address: neither where it is nor who runs it.
+
+        :raises InvalidAddressError: if the address is malformed
+        """
+        match = self._geo.match(address)
+        network = self._geo.network(address) if self._has_network or match is None else None
+        if match is None and network is None:
+            return None
+        record = self._geo.record(address) if self._has_path else None
+        found = []
+        for name in self._names:
+            if name in NETWORK_FACTS:
+                found.append(None if network is None else network.typed(name))
+            elif "." in name:
+                found.append(None if record is None else record.find(name))
+            elif match is None:
+                found.append(address if name == "ip" else None)
+            else:
+                found.append(getattr(match, name))
+        return tuple(found)

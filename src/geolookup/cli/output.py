@@ -19,7 +19,6 @@ from geolookup.cli.streams import (
     not_covered_line,
     shows_networks,
 )
-from geolookup.lookup.members import more_of
 from geolookup.model.types import FLAT_NAMES, Match, flat_not_covered
 
 
@@ -155,6 +154,15 @@ def json_result(value: Any) -> None:
     sys.stdout.write(f"{text}\n")
 
 
+def json_results(values: Iterable[Any]) -> None:
+    """Results for programs, one array of any length in memory that does not grow: an item a line."""
+    before = "[\n"
+    for value in values:
+        sys.stdout.write(before + json_line(value))
+        before = ",\n"
+    sys.stdout.write("[]\n" if before == "[\n" else "\n]\n")
+
+
 def emit(as_json: bool, value: Any, text: str | Iterable[str] | Callable[[], str | Iterable[str] | None]) -> None:
     """A result: one JSON text with ``--json``, else words, or lines of them.
 
@@ -209,6 +217,8 @@ def answers(
     ``only`` it is written whole. ``network_of`` gives its network, whose typed facts are members then;
     ``words_of`` has the words for the networks of a part that has no place.
     """
+    from geolookup.lookup.members import more_of  # late: most commands answer for no address
+
     out = sys.stdout
     with_more = only is None or any(name not in FLAT_NAMES for name in only)
 

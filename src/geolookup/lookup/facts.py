@@ -87,6 +87,16 @@ def _where(fact: Fact) -> tuple[str, tuple[str | int, ...]]:
     return keys[0], tuple(int(key) if key.isdecimal() else key for key in keys[1:])
 
 
+def part_of(fact: Fact) -> str:
+    """The key at the top of records under which a fact stands."""
+    return _where(fact)[0]
+
+
+def follows_from(fact: Fact) -> str:
+    """The field of the place from which a fact follows where a record does not say it; "" if from none."""
+    return _FIELDS.get(fact.name, ("", False))[0]
+
+
 class RecordFacts:
     """The facts of one file's records: the reference. It keeps the file mapped, so it can be asked after a `close`."""
 

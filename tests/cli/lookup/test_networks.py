@@ -174,6 +174,101 @@ def test_annotate_writes_facts_and_counts_who_has_only_a_network_as_covered(
     assert capfdbinary.readouterr() == (b"9.9.9.9 [-] and 8.8.4.4 [-]\n", b"")
 
 
+def listed(capsys: pytest.CaptureFixture[str], *options: str, code: int = 0) -> tuple[str, str]:
+    capsys.readouterr()
+    assert run(["list", *options]) == code
+    out, said = capsys.readouterr()
+    return out, said
+
+
+@pytest.mark.parametrize("number", ["15169", "AS15169", "as15169", "0.15169"])
+def test_the_networks_of_an_as_are_listed_one_a_line(capsys: pytest.CaptureFixture[str], number: str) -> None:
+    assert listed(capsys, "--asn", number, "--networks") == ("8.8.0.0/16\n", "")
+    assert listed(capsys, "--fact", f"asn={number}", "--networks") == ("8.8.0.0/16\n", "")
+
+
+def test_ranges_are_listed_with_the_facts_that_they_are_listed_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert listed(capsys, "--asn", "15169") == ("8.8.0.0-8.8.255.255\t15169\tGoogle LLC\n", "")
+    both = "9.9.9.0-9.9.9.255\ttrue\n"
+    assert listed(capsys, "--fact", "is_anonymous_vpn") == (both, "")
+    assert listed(capsys, "--fact", "is_anonymous_vpn=yes", "--fact", "is_anonymous_vpn=no") == (both, "")
+    assert listed(capsys, "--asn", "15169", "--asn", "7", "--fields", "asn")[0].splitlines() == [
+        "8.8.0.0-8.8.255.255\t15169",
+        "10.0.0.0-10.0.0.255\t7",
+    ]
+    assert listed(capsys, "--asn", "7")[0] == "10.0.0.0-10.0.0.255\t7\tSeven\\x1b[31m\n"
+
+
+def test_facts_of_places_and_of_networks_and_fields_are_combined(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--fact", "country_name=united states", "--asn", "15169", "--fields", "city,asn", "--networks")
+    assert listed(capsys, *options) == ("8.8.8.0/24\tMountain View\t15169\n", "")
+    assert listed(capsys, "--country", "us", "--asn", "15169", "--networks") == ("8.8.8.0/24\n", "")
+    assert listed(capsys, "--custom", "--asn", "15169") == ("", "geolookup: no address fits\n")
+
+
+def test_listed_ranges_are_csv_and_json_too(capsys: pytest.CaptureFixture[str]) -> None:
+    facts = ("--fact", "is_anonymous_vpn", "--fields", "is_anonymous_vpn,country,asn")
+    assert listed(capsys, *facts, "--format", "csv")[0] == (
+        "first,last,is_anonymous_vpn,country,asn\n9.9.9.0,9.9.9.255,true,,\n"
+    )
+    found = {"is_anonymous_vpn": True, "country": None, "asn": None}
+    out = listed(capsys, *facts, "--json")[0]
+    assert json.loads(out) == [{"first": "9.9.9.0", "last": "9.9.9.255", **found}]
+    out = listed(capsys, *facts, "--networks", "--format", "ndjson")[0]
+    assert json.loads(out) == {"network": "9.9.9.0/24", **found}
+    assert listed(capsys, "--country", "AU", "--networks", "--format", "ndjson")[0].startswith(
+        '{"network":"1.1.1.0/24","locid":'
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--asn", "64512"], ""),
+        (["--fact", "is_tor_exit_node"], ": no source says is_tor_exit_node"),
+        (["--asn", "15169", "--country", "Germany"], ": the country 'Germany' is not a code of two letters: write DE"),
+    ],
+)
+def test_that_nothing_fits_is_said_with_the_reason(
+    capsys: pytest.CaptureFixture[str], options: list[str], why: str
+) -> None:
+    assert listed(capsys, *options, "--networks") == ("", f"geolookup: no address fits{why}\n")
+    assert listed(capsys, *options, "--json") == ("[]\n", f"geolookup: no address fits{why}\n")
+
+
+def test_without_a_source_of_networks_a_list_names_what_is_missing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "place.csv"
+    path.write_text("network,country\n8.8.8.0/24,US\n", encoding="utf-8")
+    monkeypatch.setenv("GEOLOOKUP_HOME", str(tmp_path / "other"))
+    assert run(["sync", str(path)]) == 0
+    assert (
+        "no address fits: no source says who runs addresses: `geolookup source add`" in listed(capsys, "--asn", "1")[1]
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--asn", "x"], "'x' is not an AS number"),
+        (["--asn", "0"], "AS 0 stands for none"),
+        (["--fact", "asn=4294967296"], "the greatest is 4294967295"),
+        (["--fact", "is_tor_exit_nod"], "did you mean is_tor_exit_node?"),
+        (["--fact", "time_zone"], "say which: time_zone=Europe/Paris"),
+        (["--fact", "is_anycast=maybe"], "'maybe' is not a valid boolean"),
+        (["--fact", "accuracy_radius=65536"], "65536 is not in the range"),
+        (["--asn", "7", "--top", "3"], "--top is for geolocations"),
+        (["--asn", "7", "--format", "parquet"], "--format parquet is for"),
+        (["--asn", "7", "--fields", "blocks"], "--fields blocks is for geolocations"),
+        (["--fields", "asn"], "--fields asn is for addresses"),
+        (["--asn", "7", "--json", "--format", "csv"], "exclude each other"),
+    ],
+)
+def test_a_wrong_list_of_facts_is_told(capsys: pytest.CaptureFixture[str], options: list[str], message: str) -> None:
+    assert message in " ".join(listed(capsys, *options, code=2)[1].split())
+
+
 def test_explain_names_the_source_of_each_fact_and_who_said_something_else(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain", "8.8.8.8"]) == 0
     lines = capsys.readouterr().out.splitlines()

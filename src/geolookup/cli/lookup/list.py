@@ -1,4 +1,7 @@
-"""``list``: the geolocations of the local cache, or (``--blocks``) their addresses, as lookups answer them."""
+"""``list``: the geolocations of the local cache, or (``--blocks``) their addresses, as lookups answer them.
+
+With ``--asn`` and ``--fact`` addresses too (`facts_asked`).
+"""
 
 import heapq
 import os
@@ -11,8 +14,10 @@ import click
 
 from geolookup.base.text import fields_text, harmless
 from geolookup.cli import output
+from geolookup.cli.lookup.facts_asked import fact_options, shown_facts, values_of, write_ranges
 from geolookup.cli.options import chosen_fields, json_option
 from geolookup.model.countries import wrong_country
+from geolookup.model.facts import FACT_NAMES
 from geolookup.model.fields import FIELD_NAMES, FIELDS
 from geolookup.model.types import Geolocation, ListFilters
 from geolookup.settings.source import CUSTOM
@@ -27,9 +32,11 @@ if TYPE_CHECKING:
     from geolookup.exports.rows import Rows
     from geolookup.lookup.engine import GeoLookup
 
-_BLOCK_FORMATS = ("text", "csv", "parquet")
+_BLOCK_FORMATS = ("text", "csv", "ndjson", "parquet")
 
 _NAMES = ("locid", *FIELD_NAMES, "blocks", "source")
+#: Those of addresses that `facts_asked` writes, too.
+_RANGE_NAMES = ("layer", "pending", *FACT_NAMES)
 
 
 def _filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -42,6 +49,7 @@ def _filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command("list")
 @_filter_options
+@fact_options
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="At most N geolocations.")
 @click.option("--custom", "layer", flag_value="custom", help="Only custom geolocations.")
 @click.option("--default", "layer", flag_value="default", help="Only default geolocations.")
@@ -55,7 +63,7 @@ def _filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
     show_default=True,
     help="The format of addresses. Networks as text are for firewalls: one a line, and nothing else.",
 )
-@chosen_fields(_NAMES)
+@chosen_fields((*_NAMES, *_RANGE_NAMES))
 @json_option
 def list_geolocations(
     as_json: bool,
@@ -63,6 +71,8 @@ def list_geolocations(
     layer: Literal["custom", "default"] | None,
     form: str,
     only: tuple[str, ...] | None,
+    numbers: tuple[int, ...],
+    facts: "tuple[tuple[str, str | int | bool], ...]",
     *,
     blocks: bool,
     networks: bool,
@@ -70,13 +80,27 @@ def list_geolocations(
 ) -> None:
     """List geolocations of the local cache, by locid. Filters can be combined and ignore case.
 
+    With --asn or --fact, list the ranges of addresses of which that is known, or with --networks their
+    networks, each with the facts asked for, or with --fields with others.
+
     \b
     Examples:
       geolookup list --country de --city berlin --top 10
       geolookup list --country de --fields locid,city
       geolookup list --country DE --networks
       geolookup list --country DE --blocks --format parquet > germany.parquet
+      geolookup list --asn 15169 --networks
+      geolookup list --fact is_tor_exit_node --networks
+      geolookup list --fact time_zone=Europe/Paris --fields city,asn --format csv
     """
+    asked = values_of(numbers, facts)
+    if asked:
+        _write_facts(
+            asked, cast("ListFilters", filters), layer, form, only, top=top, networks=networks, as_json=as_json
+        )
+        return
+    if strange := [name for name in only or () if name not in _NAMES]:
+        raise click.UsageError(f"--fields {strange[0]} is for addresses: give --asn or --fact, too")
     if not (blocks or networks) and form != "text":
         raise click.UsageError(f"--format {form} is for addresses: give --blocks or --networks, too")
     if (blocks or networks) and only is not None:
@@ -115,6 +139,37 @@ def list_geolocations(
         for place, count, name in rows:
             of = (name,) if several else ()
             row(str(place.locid), fields_text(place.fields()), words.count(count, "block"), *of)
+
+
+def _write_facts(
+    asked: "dict[str, list[str | int | bool]]",
+    filters: ListFilters,
+    layer: Literal["custom", "default"] | None,
+    form: str,
+    only: tuple[str, ...] | None,
+    *,
+    top: int | None,
+    networks: bool,
+    as_json: bool,
+) -> None:
+    """Write the ranges of which facts are known; see `facts_asked.write_ranges`."""
+    from geolookup.lookup.where import Wanted  # late: numpy takes longer than a short list
+
+    if top is not None:
+        raise click.UsageError("--top is for geolocations, not for --asn and --fact")
+    if form == "parquet":
+        raise click.UsageError("--format parquet is for --blocks and --networks without --asn and --fact")
+    if "blocks" in (only or ()):
+        raise click.UsageError("--fields blocks is for geolocations, not for --asn and --fact")
+    if as_json and form not in ("text", "json"):
+        raise click.UsageError(f"--json and --format {form} exclude each other")
+    form = "json" if as_json else form
+    wanted = Wanted(facts=asked, fields=filters, layer=layer)
+    # Networks as text are for firewalls.
+    names = () if networks and form == "text" else shown_facts(wanted)
+    why = _nothing_fits("address", {**filters, "fact": True})
+    with opening.open_or_build() as geo:
+        write_ranges(geo, wanted, names if only is None else only, form, networks=networks, nothing_fits=why)
 
 
 def _nothing_fits(what: str, filters: dict[str, Any]) -> str | None:
@@ -175,6 +230,9 @@ def _write_blocks(
     rows = Rows(content, fields, networks=networks, wanted=filters)
     if as_json:
         output.json_result(list(_objects(rows)))
+    elif form == "ndjson":
+        for found in _objects(rows):
+            sys.stdout.write(output.json_line(found) + "\n")
     elif form == "csv":
         for part in csv_parts(rows, _unsaid):
             sys.stdout.write(part.decode("utf-8"))

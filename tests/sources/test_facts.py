@@ -11,7 +11,7 @@ from geolookup.model.errors import DataFileError, PullError, SettingsError
 from geolookup.model.facts import NETWORK_FACTS
 from geolookup.sources import facts
 from geolookup.sources.detect import open_source
-from geolookup.sources.places import BadFieldError
+from geolookup.sources.places import BadFieldError, PlaceFields
 from tests.support.data.source_files import Block, in_order, read_all
 from tests.support.data.source_files import mmdb as written_mmdb
 
@@ -319,6 +319,26 @@ def test_columns_of_facts_can_be_named(tmp_path: Path) -> None:
         read_all(path, fields={"network": "net", "asn": "nobody"})
     with pytest.raises(SettingsError, match="unknown field 'asnumbers'"):
         read_all(path, fields={"network": "net", "asnumbers": "number"})
+
+
+def test_facts_of_an_mmdb_can_be_named_by_their_paths_and_nothing_beside_them_is_lost(tmp_path: Path) -> None:
+    fields = {"asn": "as.number", "isp": "who"}
+    records = {"1.0.0.0/24": {"as": {"number": 7, "rank": 3}, "who": "We", "more": "x"}}
+    (tmp_path / "networks.mmdb").write_bytes(written_mmdb(records, tmp_path, version=4))
+    blocks, _ = read_all(tmp_path / "networks.mmdb", networks=True, fields=fields)
+    said = {"autonomous_system_number": 7, "isp": "We", "as": {"number": 7, "rank": 3}, "more": "x"}
+    assert [block[2] for block in blocks] == [said]
+    # Beside a place the other keys are those of the place.
+    records = {"1.0.0.0/24": {"cc": "DE", **records["1.0.0.0/24"]}}
+    (tmp_path / "both.mmdb").write_bytes(written_mmdb(records, tmp_path, version=4))
+    blocks, gathered = read_all(tmp_path / "both.mmdb", networks=True, fields={**fields, "country": "cc"})
+    assert blocks[0][2] == PlaceFields("DE")
+    assert blocks[1][2] == {key: value for key, value in said.items() if key != "more"}
+    assert {each.key for each in gathered.keys} == {"cc", "as", "asn", "isp", "more"}
+    with pytest.raises(SettingsError, match=r"unknown field 'asnumber_': the fields are country.*asn"):
+        read_all(tmp_path / "both.mmdb", fields={"asnumber_": "as.number"})
+    with pytest.raises(DataFileError, match=r"none of its records has as\.nothing, which `fields` name"):
+        read_all(tmp_path / "networks.mmdb", networks=True, fields={"asn": "as.nothing"})
 
 
 def test_rows_that_say_different_things_of_one_block_are_bad(tmp_path: Path) -> None:

@@ -73,11 +73,35 @@ def test_a_column_that_is_named_twice_is_named(tmp_path: Path) -> None:
 
 def test_a_table_without_a_field_of_ours_is_refused_and_columns_that_are_not_read_are_named(tmp_path: Path) -> None:
     path = write(tmp_path, "network,country_name,lat\n10.0.0.0/24,Germany,52\n")
-    with pytest.raises(DataFileError, match=r"line 1: no column is one of the fields country, .*country_name, lat\. "):
+    with pytest.raises(DataFileError, match=r"line 1: no column is one of the fields country, .*country_name\. "):
         read_all(path)
     found = "network,country,comment,zip,,country_code\n10.0.0.0/24,Germany,x,y,z,DE\n"
-    assert read_all(write(tmp_path, found))[1].columns_not_read == ["comment", "zip"]
+    assert read_all(write(tmp_path, found))[1].columns_not_read == ["comment"]
     assert read_all(write(tmp_path, "network\n10.0.0.0/24\n"))[0] == [("10.0.0.0", "10.0.0.255", PlaceFields())]
+
+
+def test_columns_may_have_the_names_that_providers_give_our_fields(tmp_path: Path) -> None:
+    rows = "network,country_code,country,region_code,region_name,zip,lat,lng,timezone,dma\n"
+    rows += "10.0.0.0/24,GB,United Kingdom,ENG,England,OX1,51.75,-1.25,Europe/London,7\n"
+    blocks, gathered = read_all(write(tmp_path, rows))
+    assert blocks[0][2] == PlaceFields("GB", "ENG", "", "OX1", 51.75, -1.25, "7")
+    assert gathered.columns_not_read == []
+    assert gathered.fields == {
+        "country": "country_code",
+        "region": "region_code",
+        "postalcode": "zip",
+        "latitude": "lat",
+        "longitude": "lng",
+        "dmacode": "dma",
+    }
+    assert {each.key: each.kept_as for each in gathered.keys} == {
+        "country": "country.names.en",
+        "region_name": "subdivisions.0.names.en",
+        "timezone": "location.time_zone",
+    }
+    # Our own name goes before another's.
+    both = "network,postalcode,zip\n10.0.0.0/24,1,2\n"
+    assert read_all(write(tmp_path, both))[0][0][2].postalcode == "1"
 
 
 @pytest.mark.parametrize(

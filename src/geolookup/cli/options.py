@@ -115,8 +115,8 @@ fields_option = click.option(
     "fields",
     multiple=True,
     metavar="FIELD=KEY",
-    help="Which key (a.b) or column holds a field, for files that name it otherwise; may be repeated. In tables also "
-    "network, or first and last.",
+    help="Which key (a.b) or column holds a field, or a fact of networks (asn …), for files that name it otherwise; "
+    "may be repeated. In tables also network, or first and last.",
 )
 
 

@@ -82,7 +82,8 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         dict[str, str],
         about(
             "source",
-            'Which key or column holds a field, for files that name it otherwise: `{country = "a.b"}`. In tables also '
+            "Which key or column holds a field, or a fact of networks, for files that name it otherwise: "
+            '`{country = "a.b", asn = "c"}`. In tables also '
             "`network`, or `first` and `last`.",
             allowed="a table of texts",
         ),

@@ -11,6 +11,7 @@ from geolookup.sources.protocol import KeptKey
 from geolookup.sources.shape import OURS, Leaf, Shape, hollow
 
 _OF_NETWORK = "it is of the network, and a service's list is of places"
+_OF_CUSTOM = "the record of a custom geolocation is made of its own fields"
 
 
 class Elements:
@@ -19,10 +20,17 @@ class Elements:
     def __init__(self) -> None:
         self._shape = Shape(complete=True)
         self._of_networks: Counter[str] = Counter()
+        self._of_custom: Counter[str] = Counter()
 
-    def says(self, place: PlaceFields, more: Mapping[str, Any] | None) -> dict[str, bytes]:
-        """The parts of the record of a place; ``more`` are the members of its element that are no fields."""
+    def says(self, place: PlaceFields, more: Mapping[str, Any] | None, *, custom: bool = False) -> dict[str, bytes]:
+        """The parts of the record of a place; ``more`` are the members of its element that are no fields.
+
+        Those of a ``custom`` element are counted, and not kept.
+        """
         if not more:
+            return {}
+        if custom:
+            self._of_custom.update(more.keys())
             return {}
         facts = [key for key in more if key_of(key) is not None]
         self._of_networks.update(facts)
@@ -40,7 +48,9 @@ class Elements:
         """The members that are no fields, and how many elements have them."""
         kept = [each for each in self._shape.kept() if not each.key.startswith(OURS)]
         return kept + [
-            KeptKey(key=key, kept_as="", records=count, reason=_OF_NETWORK) for key, count in self._of_networks.items()
+            KeptKey(key=key, kept_as="", records=count, reason=why)
+            for counted, why in ((self._of_networks, _OF_NETWORK), (self._of_custom, _OF_CUSTOM))
+            for key, count in counted.items()
         ]
 
 

@@ -13,6 +13,7 @@ from geolookup.base.text import harmless
 from geolookup.index import mmdb
 from geolookup.model.countries import is_code
 from geolookup.model.errors import DataFileError, SettingsError
+from geolookup.model.facts import NETWORK_FACTS
 from geolookup.model.fields import FIELD_NAMES, FIELDS, Field
 from geolookup.sources.facts import key_of, of_values, path_of_fact
 from geolookup.sources.places import BadFieldError, PlaceFields, country, degrees, text
@@ -54,14 +55,17 @@ _KNOWN = (
 def mapped(fields: Mapping[str, str]) -> Callable[[Any], PlaceFields]:
     """A reader of records by a mapping of field names to paths (``{"country": "geo.cc"}``).
 
-    :raises SettingsError: if a name is not one of our fields, or a path is empty
+    Names that are facts of networks are no part of it.
+
+    :raises SettingsError: if a name is neither a field nor such a fact, or a path is empty
     """
     for name, path in fields.items():
-        if name not in FIELD_NAMES:
-            raise SettingsError(f"fields: unknown field {name!r}: the fields are {', '.join(FIELD_NAMES)}")
+        if name not in FIELD_NAMES and key_of(name) is None:
+            known = ", ".join((*FIELD_NAMES, *NETWORK_FACTS))
+            raise SettingsError(f"fields: unknown field {name!r}: the fields are {known}")
         if not all(path.split(".")):
             raise SettingsError(f"fields: {name}: {path!r} is not a path of keys with dots between them")
-    return _reader({name: (path,) for name, path in fields.items()})
+    return _reader({name: (path,) for name, path in fields.items() if name in FIELD_NAMES})
 
 
 class Said(NamedTuple):
@@ -82,10 +86,14 @@ class Recogniser:
         self._any_fact = False
         #: How many distinct records had which fact, by their own keys.
         self._fact_keys: Counter[str] = Counter()
-        self._read = mapped(fields) if fields else None
+        by_name = mapped(fields)
+        places = {name: path for name, path in fields.items() if name in FIELD_NAMES}
+        self._read = by_name if places else None
         self._given = bool(fields)
         #: The keys that are fields of the place, whatever they are called.
-        self._mapped = {path.partition(".")[0] for path in fields.values()}
+        self._mapped = {path.partition(".")[0] for path in places.values()}
+        #: Where the facts of the network stand that have a key of their own in this file.
+        self._fact_paths = {name: _split(path) for name, path in fields.items() if name not in places}
         self._example: Any = None
         self._any_place = False
         self._flat = False
@@ -135,6 +143,9 @@ class Recogniser:
         A flat record that says nothing of a place says all of it of the network, if the file is to feed that layer, or
         has a fact that is known.
         """
+        named: dict[str, mmdb.Value] = {}
+        if self._fact_paths:
+            members, named = self._named_facts(members)
         own: Mapping[str, mmdb.Value] = {
             key: value for key, value in members.items() if key_of(key) is None or key in self._mapped
         }
@@ -148,11 +159,33 @@ class Recogniser:
             said = {key: value for key, value in members.items() if key not in own}
         else:
             own, said = {}, dict(members)
+        if named and self._read is None and _shape({key: value.plain for key, value in own.items()}) is None:
+            own, said = {}, {**said, **own}
+        said = {**named, **said}
         self._fact_keys.update(said.keys())
         try:
             return own, of_values(said)
         except BadFieldError as error:
             raise self._meaning_else(error, {key: value.plain for key, value in members.items()}) from error
+
+    def _named_facts(self, members: Mapping[str, mmdb.Value]) -> tuple[Mapping[str, mmdb.Value], dict[str, mmdb.Value]]:
+        """The other members of a record, and the facts whose paths the settings name.
+
+        A map that has such a fact is one itself, by its own key: nothing that stands beside the fact is lost.
+        """
+        named: dict[str, mmdb.Value] = {}
+        others = dict(members)
+        for name, (key, *steps) in self._fact_paths.items():
+            found = members.get(str(key), _NOTHING)
+            if found is not _NOTHING and key not in self._mapped:
+                del others[str(key)]
+                if steps:
+                    named[str(key)] = found
+            for step in steps:
+                found = found.members.get(str(step), _NOTHING) if isinstance(found.plain, dict) else _NOTHING
+            if found is not _NOTHING:
+                named[name] = found
+        return others, named
 
     def kept(self) -> list[KeptKey]:
         """The keys at the top of the records that were read, those of most records first."""
@@ -208,8 +241,12 @@ class Recogniser:
     def finish(self) -> None:
         """Say that all records were read.
 
-        :raises DataFileError: if none of them says a place, or a fact of a network
+        :raises DataFileError: if none of them says a place, or a fact of a network, or one that the settings name
         """
+        missing = [name for name in self._fact_paths if not self._fact_keys[name]]
+        if missing:
+            named = ", ".join(".".join(map(str, self._fact_paths[name])) for name in missing)
+            raise DataFileError(f"{self._name}: none of its records has {harmless(named)}, which `fields` name")
         if not self._any_place and not self._any_fact:
             raise self.unknown(self._example)
 

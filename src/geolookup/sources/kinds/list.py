@@ -137,7 +137,7 @@ def batch_of(name: str, geolocations: Iterable[PulledGeolocation], gathered: Gat
             number = gathered.places.add_numbered(found.locid, place)
         except ValueError as error:
             raise PullError(f"{name}: {reason(error)} in the list: nothing was published") from error
-        parts = elements.says(place, found.more if found.locid > 0 else None)
+        parts = elements.says(place, found.more, custom=found.locid < 0)
         if gathered.records is not None:
             gathered.records.add(number, parts)
         ranges += [(block[0], block[1], block[2], number) for block in found.blocks]

@@ -16,6 +16,7 @@ from geolookup.files.opened import Member, Opened
 from geolookup.files.tables import Table
 from geolookup.model.errors import DataFileError, SettingsError
 from geolookup.model.facts import NETWORK_FACTS
+from geolookup.model.fields import DEGREES
 from geolookup.model.types import FIELD_NAMES
 from geolookup.settings.source import RANGE_NAMES
 from geolookup.sources import blocks
@@ -25,6 +26,7 @@ from geolookup.sources.facts import key_of
 from geolookup.sources.places import PlaceFields, place_of
 from geolookup.sources.protocol import Gathered, KeptKey, Kind, Request
 from geolookup.sources.rows import BothNumbers, Columns, FactColumns, Key, PlaceNumbers, keys_of
+from geolookup.sources.shape import FLAT, path_of
 
 #: Pairs of columns that hold the ends of a range, and columns that hold a network.
 _ENDS = (("first", "last"), ("startip", "endip"), ("start_ip", "end_ip"))
@@ -114,20 +116,21 @@ def _read_file(
     columns = _field_columns(member.name, header, request)
     masks = [column for column in header if "mask" in column] if len(ends) == 1 else []
     facts = _fact_columns(member.name, header, request, (*ends, *masks, *columns.values()))
-    unread = [column for column in header if column and column not in (*ends, *masks, *columns.values(), *FIELD_NAMES)]
+    unread = [column for column in header if column and column not in (*ends, *masks, *columns.values())]
     unread = [column for column in unread if column not in facts]
     again = [column for column in unread if column in _RANGE_COLUMNS]
     if facts and not columns:  # a table of networks: whatever else it has is of them
         facts |= {column: column for column in unread if column not in again}
         unread = again
-    if unread and not columns and not facts:
-        # Places without a field would hide what other sources say of these addresses.
+    if unread and not facts and all(field in DEGREES and field not in header for field in columns):
+        # Places without a field would hide what other sources say of these addresses. So would a bare `lat`.
         raise DataFileError(
             f"{member.name}, line 1: no column is one of the fields {', '.join(FIELD_NAMES)}: there are "
             f"{_named(unread)}. Rename them, or say which holds a field: --field country={harmless(unread[0], 40)}"
         )
     gathered.fields = columns
-    gathered.columns_not_read += [column for column in unread if column not in gathered.columns_not_read]
+    unknown = (column for column in unread if column in again or path_of(column, "")[0] == "extra")
+    gathered.columns_not_read += [column for column in unknown if column not in gathered.columns_not_read]
     kept = [*dict.fromkeys(columns.values()), *(column for column in unread if column not in again)]
     if alone and {*kept} == {*columns.values()} and not facts:
         gathered.records = None  # the places say all that the rows do
@@ -199,7 +202,9 @@ def _field_columns(name: str, header: list[str], request: Request) -> dict[str, 
         if field not in (*FIELD_NAMES, *RANGE_NAMES) and key_of(field) is None:
             known = ", ".join((*FIELD_NAMES, *RANGE_NAMES, *NETWORK_FACTS))
             raise SettingsError(f"fields: unknown field {field!r}: the fields are {known}")
-    columns = {field: field for field in FIELD_NAMES if field in header}
+    # A field's own name, else one that providers give it: `zip` is the postal code, `lat` the latitude.
+    found = {field: [name for name in (field, *FLAT[field]) if name in header] for field in FIELD_NAMES}
+    columns = {field: names[0] for field, names in found.items() if names}
     if "country_code" in header:  # IPinfo's CSV has the country's name in `country`
         columns["country"] = "country_code"
     columns.update({field: column.strip().lower() for field, column in request.fields.items() if field in FIELD_NAMES})

@@ -59,12 +59,36 @@ def _provider(shell: PageShell) -> None:
     (shell.folder / "office.csv").write_text("first,last,country,city\n193.0.6.0,193.0.6.99,NL,Amsterdam\n")
 
 
+def _networks(shell: PageShell) -> None:
+    """Tables of AS numbers, one of one's own, and logs."""
+    _logs_and_visits(shell)
+    tables = {
+        "asn-ipv4.csv": "8.8.4.0,8.8.4.255,15169,Google LLC\n8.8.8.0,8.8.8.255,15169,Google LLC\n"
+        '1.1.1.0,1.1.1.255,13335,"Cloudflare, Inc."\n193.0.0.0,193.0.7.255,3333,RIPE NCC\n',
+        "asn-ipv6.csv": "2001:4860::,2001:4860:ffff:ffff:ffff:ffff:ffff:ffff,15169,Google LLC\n",
+        "ours.csv": "network,asn,is_vpn,is_hosting\n8.8.8.0/24,,no,yes\n193.0.6.0/24,64512,yes,\n",
+    }
+    for name, rows in tables.items():
+        (shell.folder / name).write_text(rows)
+
+
 def _certificate(shell: PageShell) -> None:
     Certificates(shell.folder)
 
 
 def _readme(shell: PageShell) -> None:
+    """Logs, and what DB-IP and ip-location-db said in June 2026 of the page's addresses."""
     logs(shell)
+    writer = MMDBWriter(6, "DBIP-City-Lite", ipv4_compatible=True, description="for a test")
+    cities = {"8.8.8.0/24": ("US", "Mountain View"), "185.220.101.0/24": ("DE", "Berlin")}
+    cities |= {"1.1.1.0/24": ("AU", "Sydney"), "2001:4860::/32": ("US", "Mountain View")}
+    cities["193.0.0.0/21"] = ("NL", "Amsterdam")
+    for network, (country, city) in cities.items():
+        record = {"country": {"iso_code": country}, "city": {"names": {"en": city}}}
+        writer.insert_network(IPSet([network]), record)
+    writer.to_db_file(str(shell.folder / "dbip-city-lite.mmdb"))
+    rows = "8.8.8.0,8.8.8.255,15169,Google LLC\n185.220.101.0,185.220.101.255,60729,Stiftung Erneuerbare Freiheit\n"
+    (shell.folder / "asn.csv").write_text(rows)
     (shell.folder / "rates.ndjson").write_text(
         '{"hotelId": "H1001", "ratePlanCode": "BAR", "type": "rate", "name": "Best", "currency": "USD"}\n'
     )
@@ -81,6 +105,7 @@ GIVEN: Final[dict[str, Callable[[PageShell], None]]] = {
     "how-to-generations.md": visits,
     "how-to-look-up-over-http.md": logs,
     "how-to-maps.md": _logs_and_visits,
+    "how-to-networks.md": _networks,
     "how-to-other-tools.md": _certificate,
     "how-to-run-the-service.md": _cities,
     "how-to-sources.md": _provider,

@@ -93,7 +93,7 @@ def _write_networks(data: DataSet, path: str) -> None:
 
 
 def _finder(data: DataSet) -> Any:
-    """What `GeoLookup.match` is with the accelerator, on the files with records."""
+    """What `GeoLookup.match` and `network` are with the accelerator, on the files with records."""
     native = accelerator()
     assert native is not None, "the accelerator was not built: reinstall where there is a compiler"
     base = data.made("places.index", lambda path: _write_places(data, path))
@@ -101,7 +101,7 @@ def _finder(data: DataSet) -> Any:
     overlay = data.made("no-custom.index", lambda path: IndexBuilder("custom").write(path) and None)
     current: Any = SimpleNamespace(published={"files": {}})
     published = Published(current, IndexReader.open(base), IndexReader.open(overlay), network)
-    finder = native.Finder(_refuse, _refuse)
+    finder = native.Finder(_refuse, _refuse, _refuse)
     finder.use(Snapshot(published, None, native).fast)
     finder.look_at = float("inf")
     return finder
@@ -115,7 +115,8 @@ def _members(data: DataSet, rounds: int) -> dict[str, list[float]]:
     """Microseconds a call, by what is asked; each round asks its own addresses."""
     finder = _finder(data)
     calls = ["lookup(text)", "match(text)", *(f"match(text).{name}" for name in MEMBERS)]
-    return _timed(calls, data, rounds, lookup=finder.lookup, match=finder.match)
+    calls += ["network(text)", "network(text).asn", "network(text).first", "network(text).facts"]
+    return _timed(calls, data, rounds, lookup=finder.lookup, match=finder.match, network=finder.network)
 
 
 def _timed(calls: Sequence[str], data: DataSet, rounds: int, **names: Any) -> dict[str, list[float]]:

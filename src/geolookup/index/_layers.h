@@ -17,6 +17,9 @@ typedef struct {
     Index index;
     Places *places;
     Facts *facts;
+    /* Of the layer of networks: the type of the objects that stand for a Network, and what these ask in Python. */
+    PyTypeObject *network;
+    PyObject *records;
 } Layer;
 
 /* Both layers of places; the type of the objects that stand for a Match, or NULL; the layer of networks, or NULL if there
@@ -29,24 +32,29 @@ typedef struct {
 } Searcher;
 
 static int makes_matches(PyTypeObject *type);
+static int makes_networks(PyTypeObject *type);
 
 static PyObject *Layer_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    static const char *names[] = {"sections", "locations", "places", "facts", NULL};
+    static const char *names[] = {"sections", "locations", "places", "facts", "network", "records", NULL};
     static const int sizes[SECTION_COUNT] = {2, 2, 1, 4, 8, 8, 2, 1, 4, 4};
     static const int of_family[SECTION_COUNT] = {V4_LOW, V4_LOW, V4_LOW, 0, V6_HI,
                                                     V6_HI, V6_HI, V6_HI, 0, RECORD_SLOT};
     static const char is_optional[SECTION_COUNT] = {[V4_SLOT_HIGH] = 1, [V6_LO] = 1, [V6_SLOT_HIGH] = 1,
                                                      [RECORD_SLOT] = 1};
     State *state = PyType_GetModuleState(type);
-    PyObject *given, *places = Py_None, *facts = Py_None;
+    PyObject *given, *places = Py_None, *facts = Py_None, *network = Py_None, *records = Py_None;
     Py_ssize_t locations;
-    if (!state || !PyArg_ParseTupleAndKeywords(arguments, keywords, "O!n|OO", (char **)names, &PyTuple_Type, &given,
-                                               &locations, &places, &facts))
+    if (!state || !PyArg_ParseTupleAndKeywords(arguments, keywords, "O!n|OOOO", (char **)names, &PyTuple_Type, &given,
+                                               &locations, &places, &facts, &network, &records))
         return NULL;
     if ((places != Py_None && !Py_IS_TYPE(places, (PyTypeObject *)state->places_type)) ||
         (facts != Py_None && !Py_IS_TYPE(facts, (PyTypeObject *)state->facts_type))) {
         PyErr_SetString(PyExc_TypeError, "places, or None; facts, or None");
+        return NULL;
+    }
+    if (network != Py_None && !(PyType_Check(network) && makes_networks((PyTypeObject *)network))) {
+        PyErr_SetString(PyExc_TypeError, "a type of `network_type`, or None");
         return NULL;
     }
     if (PyTuple_Size(given) != SECTION_COUNT || locations < 0 || locations >= (Py_ssize_t)0x7FFFFFFC ||
@@ -79,12 +87,12 @@ static PyObject *Layer_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
     Index *index = &self->index;
     index->keys4.at = self->sections[V4_LOW].buf;
     const uint32_t *of_record = self->sections[RECORD_SLOT].buf;
-    uint32_t records = (uint32_t)items[RECORD_SLOT];
-    index->slots4 = (Slots){self->sections[V4_SLOT].buf, self->sections[V4_SLOT_HIGH].buf, of_record, records};
+    uint32_t record_count = (uint32_t)items[RECORD_SLOT];
+    index->slots4 = (Slots){self->sections[V4_SLOT].buf, self->sections[V4_SLOT_HIGH].buf, of_record, record_count};
     index->table4 = self->sections[V4_TABLE].buf;
     index->keys6.at[0] = self->sections[V6_HI].buf;
     index->lo6 = self->sections[V6_LO].buf;
-    index->slots6 = (Slots){self->sections[V6_SLOT].buf, self->sections[V6_SLOT_HIGH].buf, of_record, records};
+    index->slots6 = (Slots){self->sections[V6_SLOT].buf, self->sections[V6_SLOT_HIGH].buf, of_record, record_count};
     index->table6 = self->sections[V6_TABLE].buf;
     index->count4 = (uint32_t)items[V4_LOW];
     index->count6 = (uint32_t)items[V6_HI];
@@ -98,6 +106,8 @@ static PyObject *Layer_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
     }
     self->places = places == Py_None ? NULL : (Places *)Py_NewRef(places);
     self->facts = facts == Py_None ? NULL : (Facts *)Py_NewRef(facts);
+    self->network = network == Py_None ? NULL : (PyTypeObject *)Py_NewRef(network);
+    self->records = Py_NewRef(records);
     self->index.locations = (uint32_t)locations;
     self->index.until_next = AHEAD_AFTER;
     return (PyObject *)self;
@@ -114,6 +124,8 @@ static void Layer_dealloc(PyObject *object)
     PyTypeObject *type = Py_TYPE(object);
     Py_XDECREF((PyObject *)self->places);
     Py_XDECREF((PyObject *)self->facts);
+    Py_XDECREF((PyObject *)self->network);
+    Py_XDECREF(self->records);
     for (int level = 1; level < LEVELS; level++)
         PyMem_Free((void *)self->index.keys6.at[level]);
     PyMem_Free(self->index.keys4.lines);

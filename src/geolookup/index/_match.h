@@ -105,6 +105,16 @@ static inline void clip(Piece *piece, const Piece *to)
         piece->last = to->last;
 }
 
+/* Give a gap of 6to4 addresses the answer of the IPv4 addresses in them. */
+static void take_held(Piece *piece, Piece held)
+{
+    held.first = (Value){(uint64_t)0x2002 << 48 | held.first.lo << 16, 0};
+    held.last = (Value){(uint64_t)0x2002 << 48 | held.last.lo << 16 | 0xFFFF, UINT64_MAX};
+    clip(piece, &held);
+    piece->slot = held.slot;
+    piece->record = held.record;
+}
+
 /* The largest range around an address that has one answer from one layer; false if a layer is damaged there. */
 static int piece_of_both(const Searcher *self, int family, Value at, Piece *piece)
 {
@@ -126,11 +136,7 @@ static int piece_of_both(const Searcher *self, int family, Value at, Piece *piec
     Piece held;
     if (!piece_of_both(self, 4, (Value){0, held_in(at.hi)}, &held))
         return 0;
-    held.first = (Value){(uint64_t)0x2002 << 48 | held.first.lo << 16, 0};
-    held.last = (Value){(uint64_t)0x2002 << 48 | held.last.lo << 16 | 0xFFFF, UINT64_MAX};
-    clip(piece, &held);
-    piece->slot = held.slot;
-    piece->record = held.record;
+    take_held(piece, held);
     return 1;
 }
 
@@ -199,10 +205,11 @@ static Layer *layer_of(const MatchView *self)
     return NULL;
 }
 
-static int value_of(const MatchView *self, Value *at)
+/* The family of the address of a view. */
+static int value_of(PyObject *address, Value *at)
 {
     Py_ssize_t length;
-    const char *text = PyUnicode_AsUTF8AndSize(self->address, &length);
+    const char *text = PyUnicode_AsUTF8AndSize(address, &length);
     *at = (Value){0, 0};
     return text ? parse(text, length, &at->hi, &at->lo) : 0;
 }
@@ -262,7 +269,7 @@ static PyObject *Match_network_fact(PyObject *object, void *closure)
     Layer *networks = self->searcher->networks;
     if (!networks || !networks->facts)
         Py_RETURN_NONE;
-    int family = value_of(self, &at);
+    int family = value_of(self->address, &at);
     Index *index = &networks->index;
     expect(index, 1);
     uint32_t record, slot = family == 4 ? find4(index, (uint32_t)at.lo, &record) : find6(index, at.hi, at.lo, &record);
@@ -275,20 +282,15 @@ static PyObject *Match_network_fact(PyObject *object, void *closure)
 
 enum { ADDRESS, IP, GEOLOCATION, FIRST, LAST, LAYER, PENDING, SOURCE, NETWORK };
 
-/* `first`, `last` or `network`. */
-static PyObject *range_text(MatchView *self, int which)
+/* `first`, `last` or `network` of the range around an address. */
+static PyObject *range_text(int family, Value at, const Piece *piece, int which)
 {
     char text[ADDRESS_TEXT + 4];
-    Value at;
-    Piece piece;
-    int family = value_of(self, &at);
-    if (!family || !piece_of_both(self->searcher, family, at, &piece))
-        return damaged((PyObject *)self);
     if (which != NETWORK) {
-        Value end = which == FIRST ? piece.first : piece.last;
+        Value end = which == FIRST ? piece->first : piece->last;
         return PyUnicode_FromStringAndSize(text, write_address(text, family, end.hi, end.lo));
     }
-    int length = network_around(family, at, &piece), host = (family == 4 ? 32 : 128) - length;
+    int length = network_around(family, at, piece), host = (family == 4 ? 32 : 128) - length;
     if (host)
         at = (Value){host > 64 ? (host < 128 ? at.hi & UINT64_MAX << (host - 64) : 0) : at.hi,
                      host < 64 ? at.lo & UINT64_MAX << host : 0};
@@ -321,8 +323,14 @@ static PyObject *Match_own(PyObject *object, void *closure)
         PyObject *name = PyTuple_GetItem(places->sources, places->source ? places->source[slot] : 0);
         return name ? Py_NewRef(name) : (PyErr_Clear(), damaged(object));
     }
-    default:
-        return range_text(self, (int)(size_t)closure);
+    default: {
+        Value at;
+        Piece piece;
+        int family = value_of(self->address, &at);
+        if (!family || !piece_of_both(self->searcher, family, at, &piece))
+            return damaged(object);
+        return range_text(family, at, &piece, (int)(size_t)closure);
+    }
     }
 }
 

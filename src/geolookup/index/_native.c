@@ -12,7 +12,7 @@
 #include "_answers.h"
 #include "_columns.h"
 #include "_layers.h"
-#include "_match.h"
+#include "_network.h"
 
 /* ---- Searcher: its methods ---- */
 
@@ -147,7 +147,7 @@ static PyObject *Searcher_locate_u64(PyObject *self, PyObject *arguments, PyObje
 
 typedef struct {
     PyObject_HEAD
-    PyObject *slow, *slow_match;
+    PyObject *slow, *slow_match, *slow_network;
     Searcher *searcher;
     double look_at;
 } Finder;
@@ -166,7 +166,7 @@ static double now_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* The family of an address that is text, 0 if the slow way must be asked. Counts a lookup. */
+/* The family of an address that is text, 0 if the slow way must be asked. */
 static inline int read_address(Finder *self, PyObject *address, Value *at)
 {
     if (!PyUnicode_CheckExact(address) || !self->searcher || now_s() >= self->look_at)
@@ -178,11 +178,14 @@ static inline int read_address(Finder *self, PyObject *address, Value *at)
         family = parse(text, length, &at->hi, &at->lo);
     else
         PyErr_Clear();
-    if (family) {
-        expect(&self->searcher->base->index, 1);
-        expect(&self->searcher->overlay->index, 1);
-    }
     return family;
+}
+
+/* Count a lookup of a place. */
+static inline void expect_one(Searcher *searcher)
+{
+    expect(&searcher->base->index, 1);
+    expect(&searcher->overlay->index, 1);
 }
 
 static PyObject *Finder_lookup(PyObject *object, PyObject *address)
@@ -191,6 +194,7 @@ static PyObject *Finder_lookup(PyObject *object, PyObject *address)
     Value at = {0, 0};
     int family = read_address(self, address, &at);
     if (family) {
+        expect_one(self->searcher);
         const Layer *base = self->searcher->base, *overlay = self->searcher->overlay;
         uint32_t record, slot = find(&base->index, &overlay->index, family, at.hi, at.lo, &record);
         if (slot == EMPTY)
@@ -210,10 +214,29 @@ static PyObject *Finder_match(PyObject *object, PyObject *address)
     Finder *self = (Finder *)object;
     Value at = {0, 0};
     int family = read_address(self, address, &at);
+    if (family)
+        expect_one(self->searcher);
     PyObject *match = family ? match_of(self->searcher, address, family, at) : NULL;
     if (match || PyErr_Occurred())
         return match;
     return PyObject_CallFunctionObjArgs(self->slow_match, address, NULL);
+}
+
+static PyObject *Finder_network(PyObject *object, PyObject *address)
+{
+    Finder *self = (Finder *)object;
+    Value at = {0, 0};
+    int family = read_address(self, address, &at);
+    PyObject *network = NULL;
+    if (family) {
+        Searcher *searcher = (Searcher *)Py_NewRef((PyObject *)self->searcher); /* opening an index may replace it */
+        network = network_of(searcher, object, address, family, at);
+        Py_DECREF((PyObject *)searcher);
+    }
+    if (network)
+        return network;
+    PyErr_Clear(); /* an index that is gone, say: the slow way looks for another */
+    return PyObject_CallFunctionObjArgs(self->slow_network, address, NULL);
 }
 
 static PyObject *Finder_use(PyObject *object, PyObject *searcher)
@@ -234,14 +257,15 @@ static PyObject *Finder_use(PyObject *object, PyObject *searcher)
 
 static PyObject *Finder_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    static const char *names[] = {"slow", "slow_match", NULL};
-    PyObject *slow, *slow_match = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|O", (char **)names, &slow, &slow_match))
+    static const char *names[] = {"slow", "slow_match", "slow_network", NULL};
+    PyObject *slow, *slow_match = Py_None, *slow_network = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|OO", (char **)names, &slow, &slow_match, &slow_network))
         return NULL;
     Finder *self = (Finder *)PyType_GenericAlloc(type, 0);
     if (self) {
         self->slow = Py_NewRef(slow);
         self->slow_match = Py_NewRef(slow_match);
+        self->slow_network = Py_NewRef(slow_network);
     }
     return (PyObject *)self;
 }
@@ -251,6 +275,7 @@ static int Finder_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(((Finder *)object)->slow);
     Py_VISIT(((Finder *)object)->slow_match);
+    Py_VISIT(((Finder *)object)->slow_network);
     return 0;
 }
 
@@ -268,6 +293,7 @@ static int Finder_clear(PyObject *object)
     Py_CLEAR(self->searcher);
     let_go(&self->slow);
     let_go(&self->slow_match);
+    let_go(&self->slow_network);
     return 0;
 }
 
@@ -279,6 +305,7 @@ static void Finder_dealloc(PyObject *object)
     Py_CLEAR(self->searcher);
     Py_CLEAR(self->slow);
     Py_CLEAR(self->slow_match);
+    Py_CLEAR(self->slow_network);
     PyObject_GC_Del(object);
     Py_DECREF(type);
 }
@@ -313,6 +340,7 @@ static PyType_Slot searcher_slots[] = {
 static PyMethodDef finder_methods[] = {
     {"lookup", Finder_lookup, METH_O, "The geolocation of an address, or None if no block covers it."},
     {"match", Finder_match, METH_O, "The answer for an address and its range, or None if no block covers it."},
+    {"network", Finder_network, METH_O, "Who runs an address, or None if no source says it."},
     {"use", Finder_use, METH_O, "Answer from this Searcher from now on; with None, only `slow` answers."},
     {NULL, NULL, 0, NULL},
 };
@@ -527,6 +555,7 @@ static PyMethodDef module_functions[] = {
     {"is_utf8", module_is_utf8, METH_O, "Whether bytes are UTF-8, as strictly as Python decodes it."},
     {"view_type", module_view_type, METH_VARARGS, "A type of objects that look into `Places`, by the names of its fields."},
     {"match_type", module_match_type, METH_VARARGS, "A type of objects that stand for a Match, by the names of fields and facts."},
+    {"network_type", module_network_type, METH_VARARGS, "A type of objects that stand for a Network, by the names of facts."},
     {"take", module_take, METH_VARARGS, "Write the values that stand in slots, for all fields at once."},
     {NULL, NULL, 0, NULL},
 };

@@ -60,6 +60,13 @@ def match_type(
     of `Places`, the facts of places and those of networks in the order of `Facts`.
     """
 
+def network_type(facts: tuple[str, ...], stands_for: type[_Place], /) -> type[_Place]:
+    """A type whose objects stand for a network, as those of `match_type` for a match; `Finder.network` makes them.
+
+    They have the members of a network that are of its range, these names for the facts in the order of `Facts`, and
+    for what Python makes: ``_records`` of their `Layer`, and ``_record``, the number of theirs.
+    """
+
 @final
 class Facts:
     """Single facts of the records of one open index file, read where they stand; None for what nobody says.
@@ -112,7 +119,8 @@ class Layer:
     """The search sections of one open index file, and its places and facts, if single lookups shall be answered.
 
     ``sections`` are the bytes of v4.low, v4.slot, v4.slot_high, v4.table, v6.hi, v6.lo, v6.slot, v6.slot_high,
-    v6.table and record.slot, None for one that a file may leave out.
+    v6.table and record.slot, None for one that a file may leave out. In the layer of networks ``network`` is the type
+    of networks, one of `network_type`, and ``records`` what its objects read their untyped facts from.
 
     :raises ValueError: if the sections do not fit each other, or the places them
     """
@@ -123,6 +131,8 @@ class Layer:
         locations: int,
         places: Places[Any] | None = None,
         facts: Facts | None = None,
+        network: type[Any] | None = None,
+        records: Any = None,
     ) -> Layer: ...
 
 @final
@@ -165,14 +175,20 @@ class Searcher:
 
 @final
 class Finder:
-    """One address to its place, or to its match, in one call; ``slow`` and ``slow_match`` answer all that this cannot.
+    """One address to its place, its match or its network, in one call; what is ``slow`` answers all that this cannot.
 
     That is: anything but strict text, damage, layers without places, no Searcher, and the first call at or
     after ``look_at`` (seconds of `time.monotonic`, whose coarse twin is asked: it may be late by some milliseconds).
     """
 
     look_at: float
-    def __new__(cls, slow: Callable[[Any], Any], slow_match: Callable[[Any], Any] | None = None) -> Finder: ...
+    def __new__(
+        cls,
+        slow: Callable[[Any], Any],
+        slow_match: Callable[[Any], Any] | None = None,
+        slow_network: Callable[[Any], Any] | None = None,
+    ) -> Finder: ...
     def lookup(self, address: Any, /) -> Any: ...
     def match(self, address: Any, /) -> Any: ...
+    def network(self, address: Any, /) -> Any: ...
     def use(self, searcher: Searcher | None, /) -> None: ...

@@ -6,7 +6,7 @@ for a null.
 """
 
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from geolookup.model.fields import FIELDS
 
@@ -46,10 +46,12 @@ def open_layer(
     locations: int,
     places: "_native.Places[Geolocation] | None" = None,
     facts: "_native.Facts | None" = None,
+    network: "type[Any] | None" = None,
+    records: object = None,
 ) -> "_native.Layer":
-    """One open index file, whose segments have numbers below ``locations``."""
+    """One open index file, whose segments have numbers below ``locations``; for the rest see ``_native.Layer``."""
     sections = tuple(reader.section_bytes(name) if name in reader.header.sections else None for name in _SECTIONS)
-    layer: _native.Layer = module.Layer(sections, locations, places, facts)
+    layer: _native.Layer = module.Layer(sections, locations, places, facts, network, records)
     return layer
 
 

@@ -298,7 +298,7 @@ class IndexReader:
         own: dict[str, memoryview[Any]] = {
             name: self.section_bytes(name).cast(ITEM_FORMATS[section.dtype][0])  # type: ignore[call-overload] # its stub knows no computed format
             for name, section in self.header.sections.items()
-            if name.startswith((PART, "parts.")) and section.dtype in ITEM_FORMATS
+            if name.startswith((PART, "parts.", "record.said")) and section.dtype in ITEM_FORMATS
         }
         return Records(self.path, self.header, own)
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from geolookup.state.publishing.catalogue import Reference
 
 _T = TypeVar("_T")
+#: The methods that the accelerator answers for, in the order in which its finder takes them.
+_FAST = ("lookup", "match", "network")
 
 
 class GeoLookup:
@@ -54,10 +56,11 @@ class GeoLookup:
         self._home = home = os.path.abspath(home)
         self._native = accelerator()
         self._follower = Follower(home, self._native, freshness=freshness, as_of=as_of, instead=instead)
-        if self._native is not None and type(self).lookup is GeoLookup.lookup and type(self).match is GeoLookup.match:
+        own = all(getattr(type(self), name) is getattr(GeoLookup, name) for name in _FAST)
+        if self._native is not None and own:
             # It hides the methods: one call in C answers from the mapped file, and calls the method for the rest.
-            finder = self._native.Finder(self.lookup, self.match)
-            self.__dict__.update(lookup=finder.lookup, match=finder.match)
+            finder = self._native.Finder(*(getattr(self, name) for name in _FAST))
+            self.__dict__.update({name: getattr(finder, name) for name in _FAST})
             self._follower.serve_by(finder)
 
     @property
@@ -97,8 +100,8 @@ class GeoLookup:
         Answers stay as they are: a file whose answers are kept stays mapped until the last of them is gone.
         """
         self._follower.close()
-        self.__dict__.pop("lookup", None)
-        self.__dict__.pop("match", None)
+        for name in _FAST:
+            self.__dict__.pop(name, None)
 
     # Lookups
 

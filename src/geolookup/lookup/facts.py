@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 
     from geolookup.index import _native
     from geolookup.index.reader import IndexReader
-    from geolookup.lookup.network import Networks
+    from geolookup.lookup.network import Network, Networks
     from geolookup.model.addresses import Family
     from geolookup.model.types import Geolocation
     from geolookup.state.base.current import Current
 
 #: The facts of a network that a match has as members.
 MATCH_NETWORK_FACTS = {name: NETWORK_FACTS[name] for name in MATCH_FACTS if name in NETWORK_FACTS}
+#: All of them, those first.
+ORDERED_NETWORK_FACTS = {**MATCH_NETWORK_FACTS, **NETWORK_FACTS}
 #: So many texts of a field are remembered with what follows from them.
 _MOST_TEXTS = 1 << 12
 
@@ -183,13 +185,14 @@ class NetworkFacts:
             self._facts = RecordFacts(networks.reader, MATCH_NETWORK_FACTS)
         return self._facts.get(name, record)
 
-    def layer(self, module: "ModuleType") -> "_native.Layer | None":
-        """The same for the accelerator."""
+    def layer(self, module: "ModuleType", view: "Callable[[ModuleType], type[Network]]") -> "_native.Layer | None":
+        """The same for the accelerator; ``view`` gives the type of the objects that stand for a network."""
         networks = self.opened()
         if networks is None:
             return None
         reader = networks.reader
-        return open_layer(module, reader, reader.record_count, facts=open_facts(module, reader, MATCH_NETWORK_FACTS))
+        facts = open_facts(module, reader, ORDERED_NETWORK_FACTS)
+        return open_layer(module, reader, reader.record_count, None, facts, view(module), networks.said_by_record())
 
 
 class Known:

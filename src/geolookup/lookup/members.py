@@ -23,7 +23,7 @@ def more_of(match: "Match | None", network: "Network | None") -> dict[str, Any]:
     return {
         "network": None if match is None else match.network,
         **{name: None if match is None else getattr(match, name) for name in PLACE_FACTS},
-        **{name: None if network is None else network.typed(name) for name in NETWORK_FACTS},
+        **{name: None if network is None else getattr(network, name) for name in NETWORK_FACTS},
     }
 
 
@@ -51,7 +51,7 @@ class Members:
         found = []
         for name in self._names:
             if name in NETWORK_FACTS:
-                found.append(None if network is None else network.typed(name))
+                found.append(None if network is None else getattr(network, name))
             elif "." in name:
                 found.append(None if record is None else record.find(name))
             elif match is None:

@@ -33,7 +33,10 @@ class Network:
     which every address has these facts from these sources. ``facts`` are all that is said, with their types, by
     GeoIP2's keys (``autonomous_system_number``) or, if GeoIP2 has none, by the source's own: a read-only mapping,
     decoded where it is asked for. ``sources`` has the name of the source that said each, by the same keys. The typed
-    facts are members too; each is None if no source says it.
+    facts are members too; each is None if no source says it. All of it can be read after the state was closed or
+    replaced.
+
+    :raises IndexDamagedError: when a member is asked for, if the file is damaged there
     """
 
     address: str
@@ -132,11 +135,36 @@ class Network:
 
     def flat(self) -> dict[str, Any]:
         """The object that the command line writes: the typed facts by name, all others that are said by their keys."""
-        keys = {key_of(fact) for fact in NETWORK_FACTS.values()}
+        facts = self.facts
+        keys = {key_of(fact): fact for fact in NETWORK_FACTS.values()}
         return {
-            **{name: self.typed(name) for name in NETWORK_FACTS},
-            **{key: value for key, value in self.facts.items() if key not in keys},
+            **{fact.name: fact.typed(facts.get(key)) for key, fact in keys.items()},
+            **{key: value for key, value in facts.items() if key not in keys},
         }
+
+
+class Said:
+    """What is said in one file of networks, by record. It keeps the file mapped, so it can be asked after a `close`."""
+
+    __slots__ = ("_names", "_records")
+
+    def __init__(self, reader: IndexReader) -> None:
+        self._records = reader.records()
+        self._names = reader.sources
+
+    def facts(self, record: int) -> Record:
+        """All facts of a record by their keys.
+
+        :raises IndexDamagedError: if the file is damaged there
+        """
+        return Record(self._records.parts(record), {})
+
+    def sources(self, record: int) -> dict[str, str]:
+        """The name of the source that said each, by the same keys.
+
+        :raises IndexDamagedError: if the file is damaged there
+        """
+        return self._records.said(record, self._names)
 
 
 class Networks:
@@ -177,6 +205,10 @@ class Networks:
         found, low, high = self.reader.segment(4, held)
         low, high = holding(low, high)
         return found, max(first, low), min(last, high)
+
+    def said_by_record(self) -> Said:
+        """What is said in it, by itself."""
+        return Said(self.reader)
 
     def facts(self, family: "Family", value: int) -> Record | None:
         """The facts of an address by their keys, or None."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from geolookup.index.native import open_places, open_searcher
 from geolookup.index.reader import EMPTY, IndexReader, segment_of_both, source_of
 from geolookup.lookup.facts import Known, NetworkFacts, RecordFacts, open_facts
-from geolookup.lookup.views import match_type, view_type
+from geolookup.lookup.views import match_type, network_type, view_type
 from geolookup.model.addresses import SIX_TO_FOUR, held_in, holding, to_text
 from geolookup.model.facts import PLACE_FACTS
 from geolookup.model.types import Geolocation, Layer, Match, Segment, geolocation_of, with_facts
@@ -125,7 +125,7 @@ class Snapshot:
             places = open_places(module, view, base), open_places(module, view, custom)
             facts = open_facts(module, base, PLACE_FACTS), open_facts(module, custom, PLACE_FACTS)
             # Not a method of this object, which holds the searcher: the two would hold each other for ever.
-            networks = partial(self._networks.layer, module)
+            networks = partial(self._networks.layer, module, network_type)
             self.fast = open_searcher(module, base, custom, places, facts, match_type(module), networks)
             self.base, self.custom = OpenLayer(base, places[0]), OpenLayer(custom, places[1])
         self.has_custom = published.overlay.location_count > 0

@@ -7,13 +7,15 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from geolookup.lookup.facts import MATCH_NETWORK_FACTS
+from geolookup.lookup.facts import MATCH_NETWORK_FACTS, ORDERED_NETWORK_FACTS
 from geolookup.model.facts import PLACE_FACTS
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.model.types import MATCH_FACTS, Geolocation, Match, field_values, geolocation_of, with_facts
 
 if TYPE_CHECKING:
     from types import ModuleType
+
+    from geolookup.lookup.network import Network
 
 #: Of a class's own attributes, those that have to do with where its objects keep their values.
 _OF_STORAGE = frozenset(("__init__", "__slots__", "__getstate__", "__setstate__", "__reduce__", "__module__"))
@@ -61,3 +63,22 @@ def match_type(module: "ModuleType") -> type[Match]:
     )
     _stand_for(found, Match, _detached_match)
     return found
+
+
+def _detached_network(network: "Network") -> "Network":
+    from geolookup.lookup.network import Network
+
+    return Network(**{name: getattr(network, name) for name in Network.__dataclass_fields__})
+
+
+@cache
+def network_type(module: "ModuleType") -> "type[Network]":
+    """The type of the objects that stand for a Network: one for each build of the accelerator."""
+    from geolookup.lookup.network import Network  # late: a plain lookup needs none
+
+    found: Any = module.network_type(tuple(ORDERED_NETWORK_FACTS), Network)
+    found.facts = property(lambda self: self._records.facts(self._record))
+    found.sources = property(lambda self: self._records.sources(self._record))
+    _stand_for(found, Network, _detached_network)
+    view: type[Network] = found
+    return view

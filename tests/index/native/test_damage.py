@@ -110,3 +110,6 @@ def test_sections_that_do_not_fit_each_other_are_refused() -> None:
         native.Layer(right, 1, places)
     with pytest.raises(TypeError, match="places, or None"):
         native.Layer(right, 1, "places")
+    for wrong_type in (int, view_type(native), 5):
+        with pytest.raises(TypeError, match="a type of `network_type`"):
+            native.Layer(right, 1, None, None, wrong_type)

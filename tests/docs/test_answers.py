@@ -65,10 +65,11 @@ def test_library_command_and_http_have_one_shape(
         }
         for name, ask in same.items():
             found = ask()
-            if "json" in name:  # the command's has all others behind the same members
-                assert all(tuple(one) == NAMES for one in found)
-                found = [{name: one[name] for name in FLAT_NAMES} for one in found]
+            assert all(tuple(one) == NAMES for one in found), name
+            found = [{name: one[name] for name in FLAT_NAMES} for one in found]
             assert [list(one.items()) for one in found] == [list(one.items()) for one in expected], name
+        answers = {name: ask() for name, ask in same.items()}
+        assert answers["GET"] == answers["POST"] == answers["json"] == answers["ndjson"]
         sql = [json_of(geo, address) for address in ADDRESSES]
         assert [text and json.loads(text) for text in sql] == [match and match.flat() for match in matches]
         columns = locate(geo, pa.array(ADDRESSES), FLAT_NAMES[1:]).to_pylist()

@@ -53,6 +53,23 @@ def test_an_address_that_nothing_covers_is_200_with_a_null_locid(reading: httpx.
     assert found == dict.fromkeys([*FIELDS, "locid", "first", "last", "layer", "pending", "source"])
 
 
+def test_a_record_is_made_of_the_fields_if_it_is_asked_for(reading: httpx.Client) -> None:
+    plain = reading.get("/lookup/192.0.2.5").json()
+    for found in (
+        reading.get("/lookup/192.0.2.5?record=true").json(),
+        reading.post("/lookup?record=true", json=["192.0.2.5"]).json()[0],
+    ):
+        record = found.pop("record")
+        assert found == plain
+        assert record["subdivisions"] == [{"iso_code": "TX"}]
+        assert record["location"] == {"latitude": 30.25, "longitude": -97.75, "metro_code": 635}
+    assert reading.get("/lookup/192.0.2.5?record=false").json() == plain
+    assert reading.get("/lookup/203.0.113.9?record=true").json()["record"] is None
+    for query in ("record=yes", "record=", "record", "record=true&record=true"):
+        refused(reading.get(f"/lookup/192.0.2.5?{query}"), 400, "invalid-parameter")
+        refused(reading.post(f"/lookup?{query}", json=[]), 400, "invalid-parameter")
+
+
 def test_an_empty_database_covers_nothing(tmp_path: Path) -> None:
     with RunningService(tmp_path / "empty.db") as service, service.client() as client:
         assert client.get("/lookup/8.8.8.8").json()["locid"] is None

@@ -2,15 +2,16 @@
 
 import ipaddress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from litestar.testing import TestClient
 
 from geolookup.index.builder import IndexBuilder
 from geolookup.index.reader import IndexReader
-from geolookup.lookup.snapshot import OpenLayer, match_in
+from geolookup.lookup.snapshot import OpenLayer
 from geolookup.model.errors import RequestRefusedError
-from geolookup.model.types import Layer, Match
+from geolookup.model.types import FLAT_NAMES, Layer
+from geolookup.service.lookup_index import Layers
 from geolookup.web.lookups import HANDLERS
 from geolookup.web.routing import routed
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Files:
-    """Both layers from files: `match` is theirs, ``ready`` says whether there is anything to answer from."""
+    """Both layers from files: they answer, and ``ready`` says whether there is anything to answer from."""
 
     def __init__(self, folder: Path) -> None:
         self.base = self._layer(folder, "default", 1, "192.0.2.0/24", "Austin")
@@ -35,8 +36,8 @@ class Files:
         builder.write(str(folder / layer))
         return OpenLayer(IndexReader.open(str(folder / layer)), {})
 
-    def match(self, address: str, family: "Family", value: int) -> Match | None:
-        return match_in(self.base, self.custom, address, family, value)
+    def answer(self, address: str, family: "Family", value: int, *, record: bool) -> dict[str, Any]:
+        return Layers(self.base, self.custom, 1).answer(address, family, value, record=record)
 
     async def layers(self) -> "Files":
         if not self.ready:
@@ -54,6 +55,7 @@ def test_lookups_are_answered_from_whatever_has_layers(tmp_path: Path) -> None:
         assert (found["locid"], found["city"], found["layer"], found["last"]) == (1, "Austin", "default", "192.0.2.127")
         many = client.post("/lookup", json=["192.0.2.200", "198.51.100.1"]).json()
         assert [(each["locid"], each["layer"]) for each in many] == [(-1, "custom"), (None, None)]
+        assert set(many[0]) == set(FLAT_NAMES)
         files.ready = False
         answer = client.get("/lookup/192.0.2.5")
         assert (answer.status_code, answer.json()["type"]) == (503, "urn:geolookup:problem:index-not-ready")

@@ -55,7 +55,7 @@ def test_the_network_is_the_largest_one_around_the_address_with_its_answer(clien
 def test_me_is_the_address_of_the_client(client: httpx.Client) -> None:
     assert client.get("/geoip/v2.1/city/me").json() == {
         "code": "IP_ADDRESS_NOT_FOUND",
-        "error": "no block covers the address",
+        "error": "no source says anything of it",
     }
 
 
@@ -69,7 +69,8 @@ def test_me_is_the_address_of_the_client(client: httpx.Client) -> None:
         ("country/%00", 400, "IP_ADDRESS_INVALID"),
         ("city/203.0.113.9", 404, "IP_ADDRESS_NOT_FOUND"),
         ("country/2001:db9::", 404, "IP_ADDRESS_NOT_FOUND"),
-        ("insights/8.8.8.8", 404, "NOT_FOUND"),
+        ("enterprise/8.8.8.8", 404, "NOT_FOUND"),
+        ("insights/203.0.113.9", 404, "IP_ADDRESS_NOT_FOUND"),
         ("", 404, "NOT_FOUND"),
         ("city/" + "1" * 9000, 414, "TARGET_TOO_LONG"),
     ],

@@ -78,7 +78,8 @@ def test_parameters_are_those_of_the_interface(document: dict[str, Any]) -> None
         "city", "state", "postalCode", "country", "destinationId", "id", "amenity", "@include",
     }  # fmt: skip
     assert parameters(document, "get", "/v1/api/hotel/{hotelId}/details") == {"hotelId": True, "@include": False}
-    assert parameters(document, "get", "/lookup/{ip}") == {"ip": True}
+    assert parameters(document, "get", "/lookup/{ip}") == {"ip": True, "record": False}
+    assert parameters(document, "post", "/lookup") == {"record": False}
     with_key = {key for key in OPERATIONS if "Idempotency-Key" in parameters(document, *key)}
     assert with_key == {("post", "/geolocations"), ("post", "/geolocations/ipblocks")}
 

@@ -67,6 +67,9 @@ SAME = [
     "/lookup/192.0.2.5",
     "/lookup/192.0.2.200",
     "/lookup/192.0.2.200?country=DE",
+    "/lookup/192.0.2.200?record=true",
+    "/lookup/192.0.2.200?%72ecord=true",
+    "/lookup/192.0.2.200?record=false",
     "/lookup/198.51.100.1",
     "/lookup/2001:db8::1",
     "/lookup/2001%3Adb8%3A%3A1",
@@ -103,6 +106,8 @@ def test_the_framework_is_not_asked(app: Methods, target: str, monkeypatch: pyte
         ("/lookup/192.0.2.0%2F24", "GET", 400),
         ("/lookup/%ff", "GET", 400),
         ("/lookup/::1%25eth0", "GET", 400),
+        ("/lookup/192.0.2.5?record=maybe", "GET", 400),
+        ("/lookup/192.0.2.5?record=true&record=true", "GET", 400),
         ("/lookup/", "GET", None),
         ("/lookup", "GET", 405),
         ("//lookup/192.0.2.5", "GET", None),
@@ -134,10 +139,10 @@ def test_an_error_that_nobody_foresaw_is_still_a_problem(tmp_path: Path, monkeyp
     files = Files(tmp_path)
     app = routed(HANDLERS, {"lookups": files}, title="files", quick=quick(files))
 
-    def match(*_: Any) -> None:
+    def answer(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(files, "match", match)
+    monkeypatch.setattr(files, "answer", answer)
     found = ask(app, "/lookup/192.0.2.5")
     assert found[1] == 500
     assert found[2][b"content-type"] == b"application/problem+json"

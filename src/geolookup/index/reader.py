@@ -338,6 +338,26 @@ class IndexReader:
             raise damaged(self.path, f"v6.hi: entry {position} is out of order")
         return slot, first, last
 
+    def segment_of_record(self, family: "Literal[4, 6]", value: int) -> tuple[int, int, int]:
+        """The number of an address's record, or `EMPTY`, and the inclusive ends of the range or gap that has it.
+
+        :raises IndexDamagedError: if what the file says there cannot be
+        """
+        try:
+            if family == 4:
+                position, count, first_of, end = self._position4(value), len(self._v4_low), self._first4, IPV4_MAX
+                record = self._record4(position)
+            else:
+                position, count, first_of, end = self._position6(value), len(self._v6_hi), self._first6, IPV6_MAX
+                record = self._record6(position)
+            first = first_of(position)
+            last = first_of(position + 1) - 1 if position + 1 < count else end
+        except (IndexError, ValueError) as error:
+            raise failed(self.path, error) from error
+        if not first <= value <= last:
+            raise damaged(self.path, f"v{family}: segment {position} is out of order")
+        return record, first, last
+
     def _joined(self, slot_of: "Callable[[int], int]", position: int, count: int) -> tuple[int, int]:
         """The first segment around one, and one past the last, that have its slot: of different records."""
         slot, begin, end = slot_of(position), position, position + 1
@@ -444,6 +464,17 @@ class IndexReader:
         """
         return self._locations.source(slot)
 
+    def source_of_weak(self, record: int) -> str:
+        """The name of the source that a weak record comes from; "" if the file names none.
+
+        :raises IndexDamagedError: if there is no such record, or it names no source
+        """
+        own = self._sections.get("record.source")
+        try:
+            return self.sources[0 if own is None else own[record]] if self.sources else ""
+        except (IndexError, ValueError) as error:
+            raise failed(self.path, error) from error
+
     def slot_of(self, locid: int) -> int | None:
         """The slot of a locid, or None if this layer has none."""
         return self._locations.slot_of(locid)
@@ -506,6 +537,17 @@ def source_of(reader: "IndexReader", slot: int) -> str:
     :raises IndexDamagedError: if the slot does not exist, or it names no source
     """
     return "custom" if reader.layer == "custom" else reader.source(slot) or "service"
+
+
+def source_of_record(reader: "IndexReader", record: int) -> str:
+    """The name of the source that a record comes from, which may be weak; else as `source_of`.
+
+    :raises IndexDamagedError: if there is no such record, or it names no source
+    """
+    slot = reader.slot_of_record(record)
+    if slot != EMPTY:
+        return source_of(reader, slot)
+    return reader.source_of_weak(record) or "service"
 
 
 def network_record(reader: "IndexReader", family: "Family", value: int) -> int:

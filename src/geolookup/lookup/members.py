@@ -1,6 +1,7 @@
 """The members of an answer by name: those of an address's object, the typed facts, and what stands in its record."""
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from geolookup.model.facts import FACT_NAMES, NETWORK_FACTS, PLACE_FACTS
@@ -15,15 +16,20 @@ if TYPE_CHECKING:
 NAMES = (*FLAT_NAMES, "network", *FACT_NAMES)
 
 
+_OF_MATCH = ("network", *PLACE_FACTS)
+_of_match, _of_network = attrgetter(*_OF_MATCH), attrgetter(*NETWORK_FACTS)
+_NO_PLACE: dict[str, Any] = dict.fromkeys(_OF_MATCH)
+_NO_NETWORK: dict[str, Any] = dict.fromkeys(NETWORK_FACTS)
+
+
 def more_of(match: "Match | None", network: "Network | None") -> dict[str, Any]:
     """The members behind those of `Match.flat`: the CIDR network of the place's range, and all typed facts.
 
     None if no source says it.
     """
     return {
-        "network": None if match is None else match.network,
-        **{name: None if match is None else getattr(match, name) for name in PLACE_FACTS},
-        **{name: None if network is None else getattr(network, name) for name in NETWORK_FACTS},
+        **(_NO_PLACE if match is None else dict(zip(_OF_MATCH, _of_match(match), strict=True))),
+        **(_NO_NETWORK if network is None else dict(zip(NETWORK_FACTS, _of_network(network), strict=True))),
     }
 
 

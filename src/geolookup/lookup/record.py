@@ -11,11 +11,10 @@ from geolookup.index.layout import EMPTY
 from geolookup.model.continents import CONTINENTS, countries, named
 from geolookup.model.countries import in_capitals
 from geolookup.model.errors import IndexDamagedError
-from geolookup.model.types import Geolocation, Match, geolocation_of
+from geolookup.model.types import Geolocation, geolocation_of
 
 if TYPE_CHECKING:
     from geolookup.index.reader import IndexReader
-    from geolookup.model.addresses import Family
 
 #: What records hold: all that is known of a place, or its country alone.
 Detail: TypeAlias = Literal["city", "country"]
@@ -115,14 +114,11 @@ def _own(value: Any) -> Any:
     return list(map(_own, value)) if isinstance(value, tuple) else value
 
 
-def record_at(reader: "IndexReader", family: "Family", value: int) -> Record | None:
-    """The record that one layer has for an address, or None if it does not cover it.
+def record_of(reader: "IndexReader", number: int) -> Record:
+    """The record of a place that has a number in one layer's file.
 
     :raises IndexDamagedError: if the file is damaged there
     """
-    number = reader.record(family, value)
-    if number == EMPTY:
-        return None
     slot, parts = reader.slot_of_record(number), reader.parts(number)
     if slot == EMPTY:
         return Record(parts, dict.fromkeys(_COORDINATES))
@@ -130,12 +126,6 @@ def record_at(reader: "IndexReader", family: "Family", value: int) -> Record | N
     if not parts:
         return Record.made(made(place, "city"))
     return Record(parts, {name: getattr(place, name) for name in _COORDINATES})
-
-
-def record(found: Match, detail: Detail) -> dict[str, Any]:
-    """The record of an answer's fields; empty parts are left out, as in a database."""
-    own = {"locid": str(found.locid)} if detail == "city" else {}
-    return {**made(found.geolocation, detail), "geolookup": {**own, "layer": found.layer, "source": found.source}}
 
 
 def made(place: Geolocation, detail: Detail) -> dict[str, Any]:

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING
 
 from geolookup.index.native import open_places, open_searcher
-from geolookup.index.reader import EMPTY, IndexReader, segment_of_both, source_of
+from geolookup.index.reader import EMPTY, IndexReader, segment_of_both, source_of, source_of_record
 from geolookup.lookup.facts import Known, NetworkFacts, RecordFacts, open_facts
 from geolookup.lookup.views import match_type, network_type, view_type
-from geolookup.model.addresses import SIX_TO_FOUR, held_in, holding, to_text
+from geolookup.model.addresses import IPV4_MAX, IPV6_MAX, SIX_TO_FOUR, held_in, holding, parse, to_text
 from geolookup.model.facts import PLACE_FACTS
 from geolookup.model.types import Geolocation, Layer, Match, Segment, geolocation_of, with_facts
 from geolookup.state.base.current import Published
@@ -107,15 +108,25 @@ def _match(
     return with_facts(match, Known(layer.facts, record, place, networks, at))
 
 
+def _network_text(networks: NetworkFacts, address: str) -> "Network | None":
+    opened = networks.opened()
+    return None if opened is None else opened.network(address, *parse(address))
+
+
+def _match_text(base: OpenLayer, custom: OpenLayer, networks: NetworkFacts, address: str) -> Match | None:
+    return match_in(base, custom, address, *parse(address), networks)
+
+
 class Snapshot:
     """The files that one CURRENT named, open. Only its caches change, so a lookup keeps one and needs no lock."""
 
-    __slots__ = ("_is_in_use", "_networks", "base", "current", "custom", "fast", "has_custom", "stamp")
+    __slots__ = ("_finder", "_is_in_use", "_networks", "base", "current", "custom", "fast", "has_custom", "stamp")
 
     def __init__(self, published: Published, stamp: tuple[int, ...] | None, module: "ModuleType | None") -> None:
         self.current = published.current
         #: The accelerator's searcher, or None: then only the pure reader works.
         self.fast: _native.Searcher | None = None
+        self._finder: _native.Finder | None = None
         self._networks = NetworkFacts(published.network, published.current)
         base, custom = published.base, published.overlay
         if module is None:
@@ -128,6 +139,10 @@ class Snapshot:
             networks = partial(self._networks.layer, module, network_type)
             self.fast = open_searcher(module, base, custom, places, facts, match_type(module), networks)
             self.base, self.custom = OpenLayer(base, places[0]), OpenLayer(custom, places[1])
+            slow = partial(_match_text, self.base, self.custom, self._networks)
+            self._finder = module.Finder(slow, slow, partial(_network_text, self._networks))
+            self._finder.use(self.fast)
+            self._finder.look_at = inf
         self.has_custom = published.overlay.location_count > 0
         self.stamp = stamp
         self._is_in_use = False
@@ -169,6 +184,16 @@ class Snapshot:
         """The answer for an address and its range, or None."""
         return match_in(self.base, self.custom, address, family, value, self._networks)
 
+    def match_text(self, address: str) -> Match | None:
+        """The same for an address as text, in one call with the accelerator: what it says is read when asked for.
+
+        :raises InvalidAddressError: if it is malformed
+        """
+        if self._finder is None:
+            return self.match(address, *parse(address))
+        found: Match | None = self._finder.match(address)
+        return found
+
     def networks(self) -> "Networks | None":
         """The index of networks, opened when it is first asked for; None if no source says who runs addresses.
 
@@ -187,18 +212,65 @@ class Snapshot:
         networks = self.networks()
         return None if networks is None else networks.network(address, family, value)
 
+    def network_text(self, address: str) -> "Network | None":
+        """The same for an address as text, as `match_text`.
+
+        :raises InvalidAddressError: if it is malformed
+        """
+        if self._finder is None:
+            return _network_text(self._networks, address)
+        found: Network | None = self._finder.network(address)
+        return found
+
     def record(self, family: "Family", value: int) -> "Record | None":
         """All that is known of an address, its place and its network, or None."""
-        from geolookup.lookup.record import TRAITS, Record, record_at  # late: a plain lookup needs none
+        from geolookup.lookup.record import TRAITS, Record, record_of  # late: a plain lookup needs none
 
         networks = self.networks()
         facts = None if networks is None else networks.facts(family, value)
-        family, value = self.answering(family, value)
-        found = record_at(self.custom.reader, family, value)
-        found = record_at(self.base.reader, family, value) if found is None else found
+        its = self.place_record(family, value)
+        found = None if its is None else record_of(*its)
         if facts is None:
             return found
         return Record.made({TRAITS: facts}) if found is None else found.with_traits(facts)
+
+    def place_record(self, family: "Family", value: int) -> tuple[IndexReader, int] | None:
+        """The file whose record says where an address is, and its number there, which may be weak; or None."""
+        at = self.answering(family, value)
+        for layer in (self.custom, self.base):
+            number = layer.reader.record(*at)
+            if number != EMPTY:
+                return layer.reader, number
+        return None
+
+    def place_source(self, family: "Family", value: int) -> str | None:
+        """The source of the record that says where an address is, which may be weak; None if none does."""
+        found = self.place_record(family, value)
+        return None if found is None else source_of_record(*found)
+
+    def record_ends(self, family: "Family", value: int) -> tuple[int, int]:
+        """The inclusive ends of the largest range around an address that has its record, from the same sources."""
+        first, last = self._ends(family, value)
+        networks = self.networks()
+        if networks is not None:
+            _, low, high = networks.piece(family, value)
+            first, last = max(first, low), min(last, high)
+        return first, last
+
+    def _ends(self, family: "Family", value: int) -> tuple[int, int]:
+        """The same of the record of the place alone."""
+        first, last = 0, IPV4_MAX if family == 4 else IPV6_MAX
+        held = self.answering(family, value) != (family, value)
+        for layer in (self.custom, self.base):
+            # Weak records of 6to4 addresses say nothing: those of the addresses in them do.
+            number, low, high = (layer.reader.segment if held else layer.reader.segment_of_record)(family, value)
+            first, last = max(first, low), min(last, high)
+            if number != EMPTY:
+                return first, last
+        if held:
+            low, high = holding(*self._ends(4, held_in(value) or 0))
+            first, last = max(first, low), min(last, high)
+        return first, last
 
     def matches(self, text: str, family: "Family", first: int, last: int) -> Iterator[tuple[int, int, Match | None]]:
         """The answers for the addresses from ``first`` to ``last``: pieces with their ends, gaps with None.

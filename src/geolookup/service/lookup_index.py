@@ -22,9 +22,10 @@ from sqlalchemy import Select, select
 from geolookup.base.reasons import reason
 from geolookup.index.builder import IndexBuilder
 from geolookup.index.reader import IndexReader
+from geolookup.lookup.record import made
 from geolookup.lookup.snapshot import OpenLayer, match_in
 from geolookup.model.errors import GeoLookupError, RequestRefusedError, ServiceError, StateBusyError
-from geolookup.model.types import FIELD_NAMES, Layer, Match
+from geolookup.model.types import FIELD_NAMES, Layer, flat_not_covered
 from geolookup.service.store.schema import geolocations, ipblocks
 from geolookup.service.store.store import ReadTransaction, Store
 from geolookup.state.base import files
@@ -158,9 +159,11 @@ class Layers:
     custom: OpenLayer
     revision: int
 
-    def match(self, address: str, family: "Family", value: int) -> Match | None:
-        """The match of an address, or None; the match repeats ``address``."""
-        return match_in(self.base, self.custom, address, family, value)
+    def answer(self, address: str, family: "Family", value: int, *, record: bool) -> dict[str, Any]:
+        """The object for an address, which it repeats; with ``record``, the record that its fields make."""
+        found = match_in(self.base, self.custom, address, family, value)
+        flat = flat_not_covered(address) if found is None else found.flat()
+        return {**flat, "record": None if found is None else made(found.geolocation, "city")} if record else flat
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""The GeoIP2 web service: one address, answered with the record that the database has for it."""
+"""The GeoIP2 web services: one address, answered with its record, and with what theirs say of its network."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from urllib.parse import unquote
 
 import msgspec
@@ -8,16 +8,24 @@ from litestar import get
 from litestar.di import NamedDependency
 from litestar.response.base import ASGIResponse
 
-from geolookup.lookup.record import Detail, record
+from geolookup.index.layout import EMPTY
+from geolookup.index.reader import source_of_record
+from geolookup.lookup.record import TRAITS
+from geolookup.lookup.snapshot import Snapshot
 from geolookup.model import addresses
-from geolookup.model.addresses import cidrs, to_text
+from geolookup.model.addresses import network_around, to_text
 from geolookup.model.errors import InvalidAddressError, RequestRefusedError
-from geolookup.model.types import Match
 from geolookup.share.files import AnyRequest
 from geolookup.share.state import State
 from geolookup.web import openapi
 from geolookup.web.application import Paths
 from geolookup.web.openapi import ADDRESS
+
+if TYPE_CHECKING:
+    from geolookup.model.addresses import Family
+
+#: The services, by what they say of an address.
+Service: TypeAlias = Literal["country", "city", "insights"]
 
 BASE = "/geoip/v2.1"
 #: The address of the client itself.
@@ -27,7 +35,16 @@ _CODES = {
     "address-not-covered": "IP_ADDRESS_NOT_FOUND",
     "unauthenticated": "AUTHORIZATION_INVALID",
 }
-_RECORD = openapi.object_of({"traits": openapi.object_of({"ip_address": ADDRESS, "network": openapi.TEXT})})
+#: What the Country service says of a place, and of a network.
+_COUNTRY = ("continent", "country", "registered_country", "represented_country")
+_COUNTRY_TRAITS = frozenset({"is_anycast"})
+#: What the City service says of a network. The Insights service says all.
+_CITY_TRAITS = _COUNTRY_TRAITS | {
+    *("autonomous_system_number", "autonomous_system_organization", "connection_type", "domain", "isp"),
+    *("mobile_country_code", "mobile_network_code", "organization"),
+}
+_TRAITS = {"country": _COUNTRY_TRAITS.__contains__, "city": _CITY_TRAITS.__contains__, "insights": bool}
+_RECORD = openapi.object_of({TRAITS: openapi.object_of({"ip_address": ADDRESS, "network": openapi.TEXT})})
 
 
 def _form(name: str, _status: int, detail: str) -> dict[str, str]:
@@ -37,62 +54,75 @@ def _form(name: str, _status: int, detail: str) -> dict[str, str]:
 
 #: Logs keep no address that was looked up.
 PATHS = Paths(
-    private={f"{BASE}/{detail}/": f"{BASE}/{detail}/{{ip}}" for detail in ("city", "country")},
+    private={f"{BASE}/{service}/": f"{BASE}/{service}/{{ip}}" for service in _TRAITS},
     error_forms={BASE: _form},
 )
 
 
-def _described(detail: str) -> Any:
-    return openapi.operation(
-        f"Look an address up, as the GeoIP2 web service answers: {detail}",
-        [openapi.path("ip", ADDRESS, "Or `me`, the client's own.")],
-        None,
-        {"200": openapi.answer(_RECORD, "Its record, with the network that has it.")},
-        ("invalid-address", "address-not-covered", "index-not-ready", "licence-forbids", "stale-data"),
-    )
+def _handler(service: Service, about: str) -> Any:
+    """The operation of one service."""
+
+    async def answer(request: AnyRequest, shared: NamedDependency[State]) -> ASGIResponse:
+        return await _answer(request, shared, service)
+
+    return get(
+        f"{BASE}/{service}/{{ip:path}}",
+        operation_id=f"geoip2{service.title()}",
+        operation_class=openapi.operation(
+            f"Look an address up, as the GeoIP2 web service answers: {service}",
+            [openapi.path("ip", ADDRESS, "Or `me`, the client's own.")],
+            None,
+            {"200": openapi.answer(_RECORD, about)},
+            ("invalid-address", "address-not-covered", "index-not-ready", "licence-forbids", "stale-data"),
+        ),
+    )(answer)
 
 
-@get(f"{BASE}/city/{{ip:path}}", operation_id="geoip2City", operation_class=_described("city"))
-async def city(request: AnyRequest, shared: NamedDependency[State]) -> ASGIResponse:
-    """All that is known of a place."""
-    return await _answer(request, shared, "city")
+HANDLERS = [
+    _handler("country", "What is known of its country, with the network that has it."),
+    _handler("city", "All that is known of its place, and who runs the network that has it."),
+    _handler("insights", "All that is known of its place and of its network."),
+]
 
 
-@get(f"{BASE}/country/{{ip:path}}", operation_id="geoip2Country", operation_class=_described("country"))
-async def country(request: AnyRequest, shared: NamedDependency[State]) -> ASGIResponse:
-    """The country alone."""
-    return await _answer(request, shared, "country")
-
-
-HANDLERS = [city, country]
-
-
-async def _answer(request: AnyRequest, state: State, detail: Detail) -> ASGIResponse:
+async def _answer(request: AnyRequest, state: State, service: Service) -> ASGIResponse:
     # Not Litestar's own parameter, which has lost its slashes: an address with a slash is malformed.
-    text = unquote(request.scope["raw_path"].decode("latin-1")).partition(f"/{detail}/")[2]
+    text = unquote(request.scope["raw_path"].decode("latin-1")).partition(f"/{service}/")[2]
     if text == _ME:
         client = request.scope.get("client")
         text = client[0].partition("%")[0] if client else ""
-    layers = await state.layers()
+    moment = await state.layers()
     try:
         family, value = addresses.parse(text)
     except InvalidAddressError as error:
         raise RequestRefusedError(str(error), problem="invalid-address") from error
-    found = layers.match(text, family, value)
-    if found is None:
-        raise RequestRefusedError("no block covers the address", problem="address-not-covered")
-    traits = {"ip_address": text, "network": _network(found, value)}
+
+    def of(snapshot: Snapshot) -> dict[str, Any]:
+        whole = moment.record(snapshot, family, value, _TRAITS[service]) or {}
+        found = {key: part for key, part in whole.items() if service != "country" or key in (*_COUNTRY, TRAITS)}
+        if not any(found.values()):
+            raise RequestRefusedError("no source says anything of it", problem="address-not-covered")
+        asked = {"ip_address": text, "network": _network(snapshot, text, family, value)}
+        return {**found, TRAITS: {**found.get(TRAITS, {}), **asked}, **_origin(snapshot, family, value, service)}
+
     return ASGIResponse(
-        body=msgspec.json.encode({**record(found, detail), "traits": traits}),
-        media_type=f"application/vnd.maxmind.com-{detail}+json; charset=UTF-8; version=2.1",
+        body=msgspec.json.encode(moment.ask(of)),
+        media_type=f"application/vnd.maxmind.com-{service}+json; charset=UTF-8; version=2.1",
     )
 
 
-def _network(found: Match, value: int) -> str:
-    """The largest network around the address in which every address has its answer."""
-    (family, first), (_, last) = addresses.parse(found.first), addresses.parse(found.last)
-    bits = 32 if family == 4 else 128
-    for start, length in cidrs(family, first, last):
-        if value < start + (1 << (bits - length)):
-            break
-    return f"{to_text(family, start)}/{length}"
+def _network(snapshot: Snapshot, text: str, family: "Family", value: int) -> str:
+    """The largest network around the address in which every address has its record."""
+    first, last = snapshot.record_ends(family, value)
+    return network_around(text, to_text(family, first), to_text(family, last))
+
+
+def _origin(snapshot: Snapshot, family: "Family", value: int, service: Service) -> dict[str, Any]:
+    """The map of our own that the records of databases have, too: where the answer comes from."""
+    found = snapshot.place_record(family, value)
+    if found is None:
+        return {}
+    reader, number = found
+    slot = reader.slot_of_record(number)
+    locid = {} if slot == EMPTY or service == "country" else {"locid": str(reader.location(slot)[0])}
+    return {"geolookup": {**locid, "layer": reader.layer, "source": source_of_record(reader, number)}}

@@ -46,13 +46,13 @@ def application(
     asgi = routed(
         [
             links,
-            *lookups_routes.HANDLERS,
+            *lookups_routes.WITH_FACTS,
             *downloads.HANDLERS,
             *geoip2.HANDLERS,
         ],
         {"lookups": state, "shared": state, "files": files},
         title="geolookup share",
-        quick=lookups_routes.quick(state),
+        quick=lookups_routes.quick(state, lookups_routes.WITH_FACTS),
         health=health,
         metrics=metrics,
     )

@@ -1,15 +1,30 @@
 """The state behind one process of the service: lookups, and whether its data may be given out."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from geolookup.exports import licences
 from geolookup.lookup.engine import GeoLookup
+from geolookup.lookup.members import more_of
+from geolookup.lookup.network import key_of
+from geolookup.lookup.record import TRAITS
 from geolookup.lookup.snapshot import Snapshot
-from geolookup.model.errors import GeoLookupError, IndexDamagedError, RequestRefusedError, StaleDataError
-from geolookup.model.types import Match
+from geolookup.model.errors import (
+    GeoLookupError,
+    IndexDamagedError,
+    RequestRefusedError,
+    StaleDataError,
+    StateDamagedError,
+)
+from geolookup.model.facts import NETWORK_FACTS
+from geolookup.model.types import flat_not_covered
 
 if TYPE_CHECKING:
     from geolookup.model.addresses import Family
+
+_T = TypeVar("_T")
+#: GeoIP2's keys of the facts that answers have as members.
+_KEYS = tuple(map(key_of, NETWORK_FACTS.values()))
 
 
 class State:
@@ -37,9 +52,15 @@ class State:
         """The published snapshot; the errors are those of `layers`."""
         return self._taken(None)
 
-    def instead_of(self, damaged: Snapshot) -> Snapshot:
-        """The newest other generation that is whole; the errors are those of `layers`."""
-        return self._taken(damaged)
+    def instead_of(self, snapshot: Snapshot, problem: GeoLookupError) -> Snapshot:
+        """The newest other generation that is whole; the errors are those of `layers`.
+
+        If the problem is that an index of this one is gone, it is what took its place.
+        """
+        if isinstance(problem, StateDamagedError):
+            self._geo.look_soon()
+            return self._taken(None)
+        return self._taken(snapshot)
 
     def _taken(self, damaged: Snapshot | None) -> Snapshot:
         def take(snapshot: Snapshot) -> Snapshot:
@@ -76,21 +97,65 @@ class Moment:
         self._forbidden = forbidden
         self._used = False
 
-    def match(self, address: str, family: "Family", value: int) -> Match | None:
-        """The match of an address, or None; the match repeats ``address``.
+    def answer(self, address: str, family: "Family", value: int, *, record: bool) -> dict[str, Any]:
+        """The object that ``geolookup ADDRESS --json`` prints; with ``record``, all that is known as its last member.
 
-        :raises RequestRefusedError: ``licence-forbids`` if its source does not let others have the answer,
-            ``index-not-ready`` if the files are damaged
+        The errors are those of `ask`.
+        """
+
+        def of(snapshot: Snapshot) -> dict[str, Any]:
+            found, network = snapshot.match_text(address), snapshot.network_text(address)
+            if self._forbidden:
+                said = {} if network is None else network.sources
+                place = () if found is None else (found.source,)
+                self.require_leave((*place, *(said[key] for key in _KEYS if key in said)))
+            flat = flat_not_covered(address) if found is None else found.flat()
+            flat |= more_of(found, network)
+            return {**flat, "record": self.record(snapshot, family, value)} if record else flat
+
+        return self.ask(of)
+
+    def record(
+        self, snapshot: Snapshot, family: "Family", value: int, wants: Callable[[str], bool] = bool
+    ) -> dict[str, Any] | None:
+        """All that is known of an address, in the shape of GeoIP2's records, or None if nothing is.
+
+        Of the facts of its network it has those whose keys ``wants`` says it wants.
+
+        :raises RequestRefusedError: ``licence-forbids`` if a source of it does not let others have its data
+        """
+        found = snapshot.record(family, value)
+        if found is None:
+            return None
+        if self._forbidden:
+            network = snapshot.network("", family, value)
+            said = {} if network is None else network.sources
+            place = snapshot.place_source(family, value)
+            self.require_leave((place or "", *(name for key, name in said.items() if wants(key))))
+        whole = found.as_dict()
+        if TRAITS in whole:
+            whole[TRAITS] = {key: fact for key, fact in whole[TRAITS].items() if wants(key)}
+        return whole
+
+    def ask(self, work: Callable[[Snapshot], _T]) -> _T:
+        """The result of ``work`` on the files of this moment, or, if it finds damage, on those that are whole.
+
+        :raises RequestRefusedError: ``licence-forbids`` if a source of the answer does not let others have it,
+            ``index-not-ready`` if the files are damaged or gone
         """
         try:
-            found = self._snapshot.match(address, family, value)
-        except IndexDamagedError as error:
-            self._snapshot = self._state.instead_of(self._snapshot)
+            found = work(self._snapshot)
+        except (IndexDamagedError, StateDamagedError) as error:
+            self._snapshot = self._state.instead_of(self._snapshot, error)
             if self._used:  # else one answer would come from two generations
                 raise RequestRefusedError("a file was damaged: ask again", problem="index-not-ready") from error
             self._forbidden = self._state.forbidden(self._snapshot)
-            found = self._snapshot.match(address, family, value)
+            found = work(self._snapshot)
         self._used = True
-        if found is not None and found.source in self._forbidden:
-            raise RequestRefusedError(f"it comes from the source {found.source}", problem="licence-forbids")
         return found
+
+    def require_leave(self, sources: Iterable[str]) -> None:
+        """:raises RequestRefusedError: ``licence-forbids`` if one of the sources does not let others have its data"""
+        for name in sources:
+            if name in self._forbidden:
+                raise RequestRefusedError(f"it comes from the source {name}", problem="licence-forbids")

@@ -1,5 +1,7 @@
 """Lookups over HTTP: one address by its path, many by a body, answered from the compiled index."""
 
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 from urllib.parse import unquote
 
@@ -7,14 +9,15 @@ import msgspec
 from anyio import to_thread
 from litestar import Request, get, post
 from litestar.di import NamedDependency
+from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.spec import OpenAPIType, Schema
 from litestar.params import RawBody
 from litestar.response.base import ASGIResponse
 
 from geolookup.model import addresses
 from geolookup.model.errors import InvalidAddressError, RequestRefusedError
+from geolookup.model.facts import FACTS
 from geolookup.model.fields import DEGREES, FIELD_NAMES
-from geolookup.model.types import Match, flat_not_covered
 from geolookup.web import openapi, wire
 from geolookup.web.application import AnswerAtOnce, Paths
 from geolookup.web.openapi import ADDRESS, NULLABLE_NUMBER
@@ -22,7 +25,8 @@ from geolookup.web.openapi import ADDRESS, NULLABLE_NUMBER
 if TYPE_CHECKING:
     from geolookup.model.addresses import Family
 
-Flat: TypeAlias = dict[str, str | int | float | bool | None]
+#: `Match.flat`, and perhaps more members.
+Flat: TypeAlias = dict[str, Any]
 
 #: Addresses in one body: with more, the longest ones would not fit into the bytes that a body may have.
 MAX_ADDRESSES = 1000
@@ -32,17 +36,29 @@ _PATH = "/lookup"
 PATHS = Paths(reading_posts=frozenset({_PATH}), private={f"{_PATH}/": f"{_PATH}/{{ip}}"})
 
 _NULLABLE_TEXT = Schema(type=[OpenAPIType.STRING, OpenAPIType.NULL])
-_FLAT = openapi.object_of(
-    {
-        "ip": Schema(type=OpenAPIType.STRING, description="As it was asked for."),
-        "locid": Schema(type=[OpenAPIType.INTEGER, OpenAPIType.NULL], description="Null if nothing covers it."),
-        **{name: NULLABLE_NUMBER if name in DEGREES else _NULLABLE_TEXT for name in FIELD_NAMES},
-        "first": _NULLABLE_TEXT,
-        "last": _NULLABLE_TEXT,
-        "layer": Schema(enum=["custom", "default", None]),
-        "pending": Schema(type=[OpenAPIType.BOOLEAN, OpenAPIType.NULL]),
-        "source": _NULLABLE_TEXT,
-    }
+_NULLABLE_INTEGER = Schema(type=[OpenAPIType.INTEGER, OpenAPIType.NULL])
+_NULLABLE_BOOLEAN = Schema(type=[OpenAPIType.BOOLEAN, OpenAPIType.NULL])
+_FLAT = {
+    "ip": Schema(type=OpenAPIType.STRING, description="As it was asked for."),
+    "locid": Schema(type=[OpenAPIType.INTEGER, OpenAPIType.NULL], description="Null if nothing says where it is."),
+    **{name: NULLABLE_NUMBER if name in DEGREES else _NULLABLE_TEXT for name in FIELD_NAMES},
+    "first": _NULLABLE_TEXT,
+    "last": _NULLABLE_TEXT,
+    "layer": Schema(enum=["custom", "default", None]),
+    "pending": _NULLABLE_BOOLEAN,
+    "source": _NULLABLE_TEXT,
+}
+_FACT_SCHEMAS = {"text": _NULLABLE_TEXT, "boolean": _NULLABLE_BOOLEAN}
+_FACTS = {
+    "network": _NULLABLE_TEXT,
+    **{fact.name: _FACT_SCHEMAS.get(fact.kind, _NULLABLE_INTEGER) for fact in FACTS},
+}
+_RECORD = Schema(
+    type=[OpenAPIType.OBJECT, OpenAPIType.NULL],
+    description="All that is known of it, in the shape of GeoIP2's records; only if it was asked for.",
+)
+_ASKS_RECORD = openapi.query(
+    "record", Schema(type=OpenAPIType.BOOLEAN), "With true, objects have all that is known under `record`."
 )
 _MANY = Schema(type=OpenAPIType.ARRAY, items=ADDRESS, max_items=MAX_ADDRESSES)
 
@@ -50,8 +66,8 @@ _MANY = Schema(type=OpenAPIType.ARRAY, items=ADDRESS, max_items=MAX_ADDRESSES)
 class Layers(Protocol):
     """Both layers at one moment: they do not change as long as they are held."""
 
-    def match(self, address: str, family: "Family", value: int) -> Match | None:
-        """The match of an address, or None; the match repeats ``address``."""
+    def answer(self, address: str, family: "Family", value: int, *, record: bool) -> Flat:
+        """The object for an address, which it repeats as ``ip``; with ``record``, that is its last member."""
 
 
 @runtime_checkable
@@ -68,33 +84,84 @@ class Lookups(Protocol):
         """The same; None if `layers` would wait for something, or if there are none yet."""
 
 
-@get(
-    f"{_PATH}/{{ip:path}}",
-    operation_id="lookupAddress",
-    operation_class=openapi.operation(
-        "Look an address up",
-        [openapi.path("ip", ADDRESS, "Percent-encoded or not.")],
-        None,
-        {"200": openapi.answer(_FLAT, "Its geolocation and range; all null if nothing covers it.")},
-        ("invalid-address", "index-not-ready"),
-    ),
-)
-async def lookup_address(request: Request[Any, Any, Any], lookups: NamedDependency[Lookups]) -> ASGIResponse:
+async def _lookup_address(request: Request[Any, Any, Any], lookups: NamedDependency[Lookups]) -> ASGIResponse:
     """One address: 200 whether it is covered or not."""
+    record = _asks_record(request.scope["query_string"])
     try:
-        return _json(_find(await lookups.layers(), _asked(request.scope)))
+        return _json(_find(await lookups.layers(), _asked(request.scope), record=record))
     except InvalidAddressError as error:
         raise RequestRefusedError(str(error), problem="invalid-address") from error
 
 
-def quick(lookups: Lookups) -> dict[str, tuple[Any, AnswerAtOnce]]:
-    """`lookup_address` for `geolookup.web.routing.Quick`."""
+async def _lookup_addresses(
+    request: Request[Any, Any, Any], body: RawBody, lookups: NamedDependency[Lookups]
+) -> ASGIResponse:
+    """Many addresses at once, all answered from one state of the database."""
+    record = _asks_record(request.scope["query_string"])
+    asked = wire.read_json(body)
+    if not isinstance(asked, list) or len(asked) > MAX_ADDRESSES:
+        detail = f"must be an array of at most {MAX_ADDRESSES} addresses"
+        raise RequestRefusedError("the body is not valid", problem="invalid-body", errors=(("", detail),))
+    layers = await lookups.layers()
+    # In a thread: a thousand lookups would block everyone else for a while.
+    return _json(await to_thread.run_sync(partial(_find_all, layers, asked, record=record)))
+
+
+def _handlers(members: Mapping[str, Schema], covered: str, refusals: tuple[str, ...] = ()) -> list[HTTPRouteHandler]:
+    """Both operations, whose objects have these ``members``; ``covered`` says it of them."""
+    flat = openapi.object_of({**members, "record": _RECORD}, optional=("record",))
+    address = get(
+        f"{_PATH}/{{ip:path}}",
+        operation_id="lookupAddress",
+        operation_class=openapi.operation(
+            "Look an address up",
+            [openapi.path("ip", ADDRESS, "Percent-encoded or not."), _ASKS_RECORD],
+            None,
+            {"200": openapi.answer(flat, covered)},
+            ("invalid-address", "invalid-parameter", "index-not-ready", *refusals),
+        ),
+    )
+    many = post(
+        _PATH,
+        operation_id="lookupAddresses",
+        operation_class=openapi.operation(
+            "Look many addresses up",
+            [_ASKS_RECORD],
+            _MANY,
+            {"200": openapi.answer(openapi.array_of(flat), "One object an address, in the same order.")},
+            (
+                *("invalid-address", "invalid-parameter", "cross-site-request", "index-not-ready"),
+                *openapi.NOT_JSON,
+                *refusals,
+            ),
+        ),
+        status_code=200,
+    )
+    return [address(_lookup_address), many(_lookup_addresses)]
+
+
+#: Of a service that keeps the fields of places alone.
+HANDLERS = _handlers(_FLAT, "Its geolocation and range; all null if nothing covers it.")
+#: Of one that has all that sources say.
+WITH_FACTS = _handlers(
+    {**_FLAT, **_FACTS},
+    "Its geolocation and range, null if nothing says where it is, and all facts, each null if no source says it.",
+    ("licence-forbids", "stale-data"),
+)
+
+
+def quick(
+    lookups: Lookups, handlers: Sequence[HTTPRouteHandler] = HANDLERS
+) -> dict[str, tuple[HTTPRouteHandler, AnswerAtOnce]]:
+    """`HANDLERS`' or `WITH_FACTS`' answer for one address, for `geolookup.web.routing.Quick`."""
 
     def answer(scope: Any) -> bytes | None:
         layers = lookups.layers_at_once()
-        return None if layers is None else msgspec.json.encode(_find(layers, _asked(scope)))
+        if layers is None:
+            return None
+        return msgspec.json.encode(_find(layers, _asked(scope), record=_asks_record(scope["query_string"])))
 
-    return {f"{_PATH}/": (lookup_address, answer)}
+    return {f"{_PATH}/": (handlers[0], answer)}
 
 
 def _asked(scope: Any) -> str:
@@ -103,39 +170,21 @@ def _asked(scope: Any) -> str:
     return unquote(scope["raw_path"].decode("latin-1")).partition(f"{_PATH}/")[2]
 
 
-@post(
-    _PATH,
-    operation_id="lookupAddresses",
-    operation_class=openapi.operation(
-        "Look many addresses up",
-        [],
-        _MANY,
-        {"200": openapi.answer(openapi.array_of(_FLAT), "One object an address, in the same order.")},
-        ("invalid-address", "cross-site-request", "index-not-ready", *openapi.NOT_JSON),
-    ),
-    status_code=200,
-)
-async def lookup_addresses(body: RawBody, lookups: NamedDependency[Lookups]) -> ASGIResponse:
-    """Many addresses at once, all answered from one state of the database."""
-    asked = wire.read_json(body)
-    if not isinstance(asked, list) or len(asked) > MAX_ADDRESSES:
-        detail = f"must be an array of at most {MAX_ADDRESSES} addresses"
-        raise RequestRefusedError("the body is not valid", problem="invalid-body", errors=(("", detail),))
-    layers = await lookups.layers()
-    # In a thread: a thousand lookups would block everyone else for a while.
-    return _json(await to_thread.run_sync(_find_all, layers, asked))
+def _asks_record(query: bytes) -> bool:
+    if not query:
+        return False
+    asked = wire.parameters(query, "record").get("record", "false")
+    if asked not in ("true", "false"):
+        raise RequestRefusedError(f"record must be true or false, not {asked!r:.60}", problem="invalid-parameter")
+    return asked == "true"
 
 
-HANDLERS = [lookup_address, lookup_addresses]
-
-
-def _find(layers: Layers, text: str) -> Flat:
+def _find(layers: Layers, text: str, *, record: bool) -> Flat:
     family, value = addresses.parse(text)
-    found = layers.match(text, family, value)
-    return flat_not_covered(text) if found is None else found.flat()
+    return layers.answer(text, family, value, record=record)
 
 
-def _find_all(layers: Layers, asked: list[Any]) -> list[Flat]:
+def _find_all(layers: Layers, asked: list[Any], *, record: bool) -> list[Flat]:
     found: list[Flat] = []
     errors: list[tuple[str, str]] = []
     for position, text in enumerate(asked):
@@ -143,7 +192,7 @@ def _find_all(layers: Layers, asked: list[Any]) -> list[Flat]:
             errors.append((f"/{position}", "an address is text"))
             continue
         try:
-            found.append(_find(layers, text))
+            found.append(_find(layers, text, record=record))
         except InvalidAddressError as error:
             errors.append((f"/{position}", str(error)))
     if errors:

@@ -23,6 +23,7 @@ def content_of(places: Iterable[Mapping[str, Any]], answers: list[int | None]) -
     }
     made = Places(
         locid=np.arange(1, len(rows) + 1, dtype=np.int64),
+        weak=np.zeros(len(rows), np.bool_),
         text=text,
         texts=list(texts),
         degrees=degrees,

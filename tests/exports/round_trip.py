@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import geolookup
-from geolookup.exports.content import LAYERS
+from geolookup.exports.content import LAYERS, PLACE_LAYERS, LayerChoice
 from geolookup.exports.export import export
 from geolookup.model.errors import GeoLookupError
 from geolookup.settings.source import SourceSettings
@@ -23,10 +23,8 @@ from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 from tests.oracle.mmdb_walk import Database, leaves
 
-#: The layer of an export that has what is said of networks as well as of places.
-ALL = "all"
-#: What says who runs the addresses: it is in exports of both layers only.
-NETWORK = "traits"
+#: What says who runs the addresses in records that say where they are, too: it is in exports of both layers only.
+TRAITS = "traits"
 #: What our exports add.
 OURS = "geolookup"
 #: The leaves that our eight fields can hold: all that was kept before records were.
@@ -85,23 +83,27 @@ class _Answers:
                     yield family, address
 
 
-def tried(path: Path, *, layer: str | None = None) -> Trip:
+def tried(path: Path, *, layer: LayerChoice | None = None, database_type: str | None = None) -> Trip:
     """Sync a file into a new state, export it, and compare.
 
-    With the layer ``all``, which is taken if exports have it, the facts of networks count too.
+    Without a layer, a file of flat records is exported as ``network``, and any other as ``all``. The facts of networks
+    count in both.
     """
-    chosen = layer or (ALL if ALL in LAYERS else "default")
+    said = Database(path.read_bytes())
+    nested = any(isinstance(value, dict) for *_, record in said.networks() for value in record.values())
+    chosen = layer or ("all" if nested else "network")
     with tempfile.TemporaryDirectory() as folder:
         home, out = os.path.join(folder, "home"), Path(folder, "out.mmdb")
-        source = SourceSettings(name="a", location=os.fspath(path))
+        # Flat records are kept by their own keys, known or not.
+        source = SourceSettings(name="a", location=os.fspath(path), layer="" if nested else "network")
         try:
             report = pull(StateDirectory(home), Settings(sources=(source,), attempts=1))
             assert report.outcome == "published", report
             with geolookup.GeoLookup(home) as geo:
-                export(geo, "mmdb", out, layer=chosen, licence_allows=True)  # type: ignore[arg-type]
+                export(geo, "mmdb", out, layer=chosen, database_type=database_type, licence_allows=True)
         except (GeoLookupError, AssertionError) as error:
             return Trip(name=path.name, refused=str(error))
-        return compared(path, out, without=() if chosen == ALL else (NETWORK,))
+        return compared(path, out, without=(TRAITS,) if chosen in PLACE_LAYERS else ())
 
 
 def compared(source: Path, exported: Path, *, without: Iterable[str] = ()) -> Trip:
@@ -131,7 +133,9 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    parser.add_argument("--layer", help="the layer of the export (default: all, if exports have it)")
+    parser.add_argument(
+        "--layer", choices=LAYERS, help="the layer of the export (default: network or all, by the file)"
+    )
     options = parser.parse_args()
     print(f"{'file':<52}{'leaves':>8}{'before':>8}{'now':>8}{'asked':>8}{'wrong':>7}")
     for path in options.files:

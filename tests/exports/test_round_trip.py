@@ -6,29 +6,48 @@ from pathlib import Path
 import maxminddb
 import pytest
 
+from geolookup.exports.content import LAYERS, LayerChoice
 from tests.exports.round_trip import compared, tried
 from tests.oracle.mmdb_walk import Database, plain
 
 DATA = Path(__file__).parents[1] / "data" / "mmdb"
-#: The files of places: what others say of networks is exported by nothing yet.
-FILES = sorted(
-    path.name
-    for path in DATA.glob("Geo*.mmdb")
-    if path.name.split("-")[1] in ("City", "Country", "Enterprise", "Precision")
-)
+FILES = sorted(path.name for path in DATA.glob("Geo*.mmdb"))
+#: Those whose records say where addresses are; all others say who runs them.
+PLACES = [name for name in FILES if name.split("-")[1] in ("City", "Country", "Enterprise", "Precision")]
+NETWORKS = [name for name in FILES if name not in PLACES]
 _SPACES = {4: ipaddress.IPv4Address, 6: ipaddress.IPv6Address}
 
 
-def test_there_are_files_of_every_kind_that_says_places() -> None:
-    assert {name.split("-")[1] for name in FILES} >= {"City", "Country", "Enterprise", "Precision"}
+def test_there_are_files_of_every_kind() -> None:
+    assert {name.split("-")[1] for name in PLACES} == {"City", "Country", "Enterprise", "Precision"}
+    assert {name.partition("-")[2] for name in NETWORKS} >= {
+        *("ASN-Test.mmdb", "ISP-Test.mmdb", "Anonymous-IP-Test.mmdb", "Anonymous-Plus-Test.mmdb"),
+        *("Connection-Type-Test.mmdb", "Domain-Test.mmdb", "IP-Risk-Test.mmdb", "User-Count-Test.mmdb"),
+    }
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_leaf_comes_back_with_its_type_for_its_networks_and_no_other(name: str) -> None:
     trip = tried(DATA / name)
     assert (trip.refused, trip.differ, trip.wrong) == ("", 0, ())
-    assert trip.now == trip.leaves > 4 * trip.before > 0
-    assert trip.asked > 80
+    assert trip.now == trip.leaves > 4 * trip.before
+    assert (trip.before > 0) is (name in PLACES)
+    assert trip.asked > 25
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_file_of_the_same_type_keeps_the_keys_that_such_files_have(name: str) -> None:
+    trip = tried(DATA / name, database_type=name.removesuffix("-Test.mmdb"))
+    assert (trip.refused, trip.differ) == ("", 0)
+    assert trip.now == trip.leaves
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_the_facts_of_a_file_of_both_are_in_exports_of_both_layers_only(layer: LayerChoice) -> None:
+    """With the layer of one it is compared without them."""
+    trip = tried(DATA / "GeoIP2-Enterprise-Test.mmdb", layer=layer)
+    assert (trip.differ == 0) is (layer in ("default", "both", "all"))
+    assert trip.leaves == (1180 if layer in ("network", "all") else 1038)
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -1,17 +1,19 @@
 """The content of an export, read from one snapshot into memory: the segments of both families, and their places."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from geolookup.exports import licences
+from geolookup.exports import licences, networks
+from geolookup.exports.networks import Networks
+from geolookup.exports.parts import Parts, parts_of
 from geolookup.exports.segments import Segments, joined
 from geolookup.index.compare import texts_of
 from geolookup.index.flatten import EMPTY, I64, U32, Array, Flags
-from geolookup.index.walk import walk
+from geolookup.index.walk import Stretch, walk
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model.errors import IndexDamagedError, SettingsError
 from geolookup.model.fields import DEGREES, TEXT_NAMES
@@ -19,30 +21,29 @@ from geolookup.model.fields import DEGREES, TEXT_NAMES
 if TYPE_CHECKING:
     from geolookup.index.reader import IndexReader
 
-#: The layers whose answers are exported; ``both`` is what lookups answer.
-LayerChoice: TypeAlias = Literal["custom", "default", "both"]
-LAYERS: tuple[LayerChoice, ...] = ("custom", "default", "both")
+#: The layers whose answers are exported: ``both`` are those of places, as lookups answer; ``network`` says who runs
+#: addresses, and ``all`` says where they are, too.
+LayerChoice: TypeAlias = Literal["custom", "default", "both", "network", "all"]
+LAYERS: tuple[LayerChoice, ...] = get_args(LayerChoice)
+#: Those that say where addresses are, and nothing else.
+PLACE_LAYERS: tuple[LayerChoice, ...] = ("custom", "default", "both")
 CUSTOM = "custom"
 #: Told how far the work is: (done, all), in any unit.
 Progress: TypeAlias = Callable[[int, int], None]
-
-
-class Parts(NamedTuple):
-    """One key of records: its distinct values, as octets of `mmdb`, and which of them each place has, -1 for none."""
-
-    values: list[bytes]
-    which: I64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
     """The places that some segment has, in columns: the default layer's first, then the custom layer's.
 
-    ``text`` has for each field of text the number in ``texts`` of each place's; ``degrees`` has NaN if nothing is
-    known; ``source`` the number in ``sources`` of the source that each comes from: the custom layer's is ``custom``.
+    A ``weak`` one has a record that says something, but not where its addresses are. ``locid`` is 0 if it has none, or
+    must not be told. ``text`` has for each field of text the number in ``texts`` of each place's; ``degrees`` has NaN
+    if nothing is known; ``source`` the number in ``sources`` of the source that each comes from: the custom layer's is
+    ``custom``.
     """
 
     locid: I64
+    weak: Flags
     text: dict[str, I64]
     texts: list[str]
     degrees: dict[str, Array]
@@ -51,14 +52,21 @@ class Places:
     sources: tuple[str, ...]
     parts: dict[str, Parts] = field(default_factory=dict)
 
-    @property
-    def weak(self) -> Flags:
-        """Which of them are none: a record that says something, but not where its addresses are. They have no locid."""
-        weak: Flags = self.locid == 0
-        return weak
-
     def __len__(self) -> int:
         return len(self.locid)
+
+    def taken(self, which: I64) -> "Places":
+        """Some of them, by their numbers."""
+        return replace(
+            self,
+            locid=self.locid[which],
+            weak=self.weak[which],
+            text={name: column[which] for name, column in self.text.items()},
+            degrees={name: column[which] for name, column in self.degrees.items()},
+            pending=self.pending[which],
+            source=self.source[which],
+            parts={key: Parts(part.values, part.which[which]) for key, part in self.parts.items()},
+        )
 
     def column(self, name: str) -> list[str]:
         """A field of text of all places."""
@@ -77,6 +85,7 @@ class Content:
     ``published`` is when the snapshot was published, in seconds since 1970; ``answering`` names the sources that some
     segment comes from, in their order, the custom layer first, and ``origins`` says of each the day of its data and
     whether its licence is known. ``dated`` is the oldest date or moment (ISO 8601, UTC) that one of them says, or None.
+    ``networks`` says who runs addresses, with its own sources; None if that was not asked for.
     """
 
     four: Segments
@@ -86,31 +95,69 @@ class Content:
     answering: tuple[str, ...]
     origins: tuple[str, ...]
     dated: str | None
+    networks: Networks | None = None
 
     def covered(self) -> int:
-        """The number of segments that are not gaps."""
+        """The number of segments of places that are not gaps."""
         return self.four.covered() + self.six.covered()
+
+    def credited(self) -> tuple[str, ...]:
+        """The names of all sources that answer some of it, of places or of networks."""
+        own = () if self.networks is None else self.networks.answering
+        return tuple(dict.fromkeys((*self.answering, *own)))
+
+    def all_origins(self) -> tuple[str, ...]:
+        """What is said of each of these sources: see ``origins``."""
+        own = () if self.networks is None else self.networks.origins
+        return tuple(dict.fromkeys((*self.origins, *own)))
 
 
 def collect(
-    snapshot: Snapshot, *, layer: LayerChoice, source: str | None, progress: Progress, records: bool = False
+    snapshot: Snapshot,
+    *,
+    layer: LayerChoice,
+    source: str | None,
+    progress: Progress,
+    records: bool = False,
+    facts: bool = False,
 ) -> Content:
     """Everything that lookups in this snapshot answer, or what one layer or one source answers of it.
 
-    With ``records`` a place comes once for each of its records, and with the parts of that.
+    With ``records`` a place comes once for each of its records, and with the parts of that. With ``facts`` who runs the
+    addresses is there, too, as it is in the layers ``network``, which has no places, and ``all``.
 
     :raises SettingsError: if the source is not one of what is asked for
     :raises IndexDamagedError: if a file cannot be followed
+    :raises StateDamagedError: if the index of networks is gone
     """
-    readers = [snapshot.base.reader] if layer != "custom" else []
-    if layer != "default":
+    readers = [snapshot.base.reader] if layer not in ("custom", "network") else []
+    if layer not in ("default", "network"):
         readers.insert(0, snapshot.custom.reader)
+    facts = facts or layer in ("network", "all")
     names = _sources(readers)
-    if source is not None and source not in names:
-        raise SettingsError(f"unknown source {source!r:.60}: the sources of what is asked for are {', '.join(names)}")
+    known = dict.fromkeys((*names, *(networks.sources_of(snapshot) if facts else ())))
+    if source is not None and source not in known:
+        raise SettingsError(f"unknown source {source!r:.60}: the sources of what is asked for are {', '.join(known)}")
+    if not facts:
+        return _places(snapshot, readers, names, source, progress, records=records)
+    content = _places(snapshot, readers, names, source, lambda done, of: progress(done, 2 * of), records=records)
+    own = networks.collect(snapshot, source=source, progress=lambda done, of: progress(of + done, 2 * of))
+    return replace(content, networks=own)
+
+
+def _places(
+    snapshot: Snapshot,
+    readers: "Sequence[IndexReader]",
+    names: tuple[str, ...],
+    source: str | None,
+    progress: Progress,
+    *,
+    records: bool,
+) -> Content:
+    """The places of some files, the first of which goes before the others."""
     slots = _Slots(readers, names, records=records)
     source_of = slots.sources()
-    wanted = np.ones(len(source_of), np.bool_) if source is None else source_of == names.index(source)
+    wanted = np.ones(len(source_of), np.bool_) if source is None else np.array(names)[source_of] == source
     total = 2 * sum(reader.segment_count_v4 + reader.segment_count_v6 for reader in readers) or 1
     done = 0
     families = []
@@ -119,7 +166,7 @@ def collect(
     for version in versions:
         pieces: list[Segments] = []
         for stretch in walk(readers, version, records=records):
-            value = slots.values(stretch.slots)
+            value = slots.values(stretch)
             value[~np.append(wanted, False)[value]] = len(wanted)
             used[value] = True
             found = Segments(stretch.hi, stretch.lo, value.astype(np.uint32)).merged()
@@ -179,16 +226,16 @@ class _Slots:
             raise IndexDamagedError(f"{reader.path}: record.slot names no location: the file is damaged")
         return slots
 
-    def values(self, slots: Sequence[I64]) -> I64:
-        """The number of what answers, by the slots in each file; one past the last if nothing does."""
-        found: I64 = np.full(len(slots[0]), self._count, np.int64)
-        for reader, own in reversed(list(zip(self._readers, slots, strict=True))):
+    def values(self, stretch: Stretch) -> I64:
+        """The number of what answers at each start; one past the last if nothing does."""
+        found: I64 = np.full(len(stretch.lo), self._count, np.int64)
+        for reader, own in reversed(list(zip(self._readers, stretch.slots, strict=True))):
             found = np.where(own >= 0, own + self._first[reader.layer], found)
         return found
 
     def sources(self) -> I64:
         """The number of the source of each location."""
-        parts = []
+        parts = [np.empty(0, np.int64)]
         for reader in reversed(self._readers):
             own = reader.arrays().get("loc.source")
             if reader.layer == "custom" or own is None:
@@ -213,9 +260,10 @@ class _Slots:
     def places(self, kept: Array, source: I64) -> Places:
         """Some of the locations, by their numbers."""
         texts: dict[bytes, int] = {}
-        text: dict[str, list[Array]] = {name: [] for name in TEXT_NAMES}
-        degrees: dict[str, list[Array]] = {name: [] for name in DEGREES}
-        locid, pending, recorded = [], [], []
+        text: dict[str, list[Array]] = {name: [np.empty(0, np.int64)] for name in TEXT_NAMES}
+        degrees: dict[str, list[Array]] = {name: [np.empty(0)] for name in DEGREES}
+        locid, recorded = [np.empty(0, np.int64)], []
+        is_weak, pending = [np.empty(0, np.bool_)], [np.empty(0, np.bool_)]
         for reader in reversed(self._readers):
             first = self._first[reader.layer]
             count = reader.record_count if self._records else reader.location_count
@@ -224,6 +272,7 @@ class _Slots:
             recorded.append((reader, own))
             own = self._slots(reader, own)
             weak = own == EMPTY
+            is_weak.append(weak)
             own = np.where(weak, 0, own)
             locid.append(np.where(weak, 0, arrays["loc.locid"][own]))
             pending.append(arrays["loc.pending"][own] != 0 if "loc.pending" in arrays else np.zeros(len(own), np.bool_))
@@ -239,39 +288,15 @@ class _Slots:
             raise IndexDamagedError("a text of the index is not UTF-8: the file is damaged") from error
         return Places(
             locid=np.concatenate(locid).astype(np.int64),
+            weak=np.concatenate(is_weak),
             text={name: np.concatenate(columns).astype(np.int64) for name, columns in text.items()},
             texts=decoded,
             degrees={name: np.concatenate(columns) for name, columns in degrees.items()},
             pending=np.concatenate(pending),
             source=source,
             sources=self._names,
-            parts=_parts(recorded) if self._records else {},
+            parts=parts_of(recorded) if self._records else {},
         )
-
-
-def _parts(recorded: "Sequence[tuple[IndexReader, Array]]") -> dict[str, Parts]:
-    """The parts of some records of each file, one file after the other."""
-    total = sum(len(numbers) for _, numbers in recorded)
-    tables: dict[str, dict[bytes, int]] = {}
-    columns: dict[str, I64] = {}
-    begin = 0
-    for reader, numbers in recorded:
-        arrays = reader.arrays()
-        for key in reader.record_keys:
-            table = tables.setdefault(key, {})
-            column = columns.setdefault(key, np.full(total, -1, np.int64))
-            used, which = np.unique(arrays[f"part.{key}"][numbers], return_inverse=True)
-            offsets, octets = arrays["parts.offsets"], arrays["parts.bytes"]
-            if len(used) and int(used[-1]) >= len(offsets) - 1:
-                raise IndexDamagedError(f"{reader.path}: part.{key} names no part: the file is damaged")
-            new = np.full(len(used), -1, np.int64)
-            for at, number in enumerate(used.tolist()):
-                if number:
-                    part = octets[offsets[number] : offsets[number + 1]].tobytes()
-                    new[at] = table.setdefault(part, len(table))
-            column[begin : begin + len(numbers)] = new[which.reshape(-1)]
-        begin += len(numbers)
-    return {key: Parts(list(table), columns[key]) for key, table in tables.items()}
 
 
 def _text_numbers(reader: "IndexReader", columns: Sequence[Array], texts: dict[bytes, int]) -> list[Array]:

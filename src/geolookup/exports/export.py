@@ -6,13 +6,17 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, BinaryIO, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from geolookup.exports import geofeed, licences, rows
-from geolookup.exports.content import LAYERS, Content, LayerChoice, Progress, collect
+from geolookup.exports.answers import Answers, answers_of
+from geolookup.exports.content import LAYERS, PLACE_LAYERS, Content, LayerChoice, Progress, collect
 from geolookup.exports.mmdb import tree
 from geolookup.exports.mmdb.file import Encoded
+from geolookup.exports.mmdb.kinds import Kind, kind_of, narrowed
 from geolookup.exports.mmdb.records import records
+from geolookup.exports.networks import sources_of
+from geolookup.exports.precision import PRECISIONS, Precision, coarsened
 from geolookup.exports.target import compressed, open_target
 from geolookup.lookup.asked import checked_fields
 from geolookup.lookup.engine import GeoLookup
@@ -35,6 +39,8 @@ _OPTIONS: dict[str, tuple[ExportForm, ...]] = {
 }
 _DETAILS: tuple[Detail, ...] = get_args(Detail)
 _LONGEST_TYPE = 100
+#: The type of a database of which nobody said one.
+_OWN_TYPES = {"network": "geolookup-Network", "all": "geolookup-Enterprise"}
 _NOTHING_COVERED = "nothing is covered in what was asked for"
 #: How far along, of a thousand, an export is when its content is in memory, and when its records are made.
 _COLLECTED, _RECORDED, _ALL = 300, 500, 1000
@@ -63,6 +69,7 @@ def export(
     source: str | None = None,
     fields: str | Iterable[str] | None = None,
     database_type: str | None = None,
+    precision: Precision | None = None,
     networks: bool = False,
     postal_codes: bool = False,
     public_only: bool = False,
@@ -74,12 +81,14 @@ def export(
     ``target`` is the name of a file, compressed if it ends in ``.gz``, or a stream of bytes. A file appears once it is
     complete and durable, in the place of one that was there.
 
-    ``layer`` is ``both`` (what lookups answer), ``custom`` or ``default``; if None, ``custom`` for a geofeed and
-    ``both`` for the others. ``source`` limits it to what the source of that name answers. ``fields`` are, for MMDB,
+    ``layer`` is ``both`` (where addresses are, as lookups answer), ``custom``, ``default``, ``network`` (who runs
+    them) or ``all`` (both kinds of knowledge); if None, ``custom`` for a geofeed, and for the others ``both``, or what
+    the type or the fields want. ``source`` limits it to what the source of that name answers. ``fields`` are, for MMDB,
     ``city`` or ``country``; for CSV and Parquet the names of columns (if None, the eight fields of a place).
-    ``database_type`` is the type that an MMDB says it is, ``networks`` asks for one row a network and not one a range,
-    ``postal_codes`` writes them into a geofeed, ``public_only`` leaves private addresses out of it. ``progress`` is
-    told (done, all).
+    ``database_type`` is the type that an MMDB says it is; if it is known (GeoLite2-ASN), its records have what such
+    files have. ``precision`` tells places no more precisely than by ``country``, ``region`` or ``city``. ``networks``
+    asks for one row a network and not one a range, ``postal_codes`` writes them into a geofeed, ``public_only`` leaves
+    private addresses out of it. ``progress`` is told (done, all).
 
     :raises SettingsError: if an option does not fit the format, the source is unknown, or a geofeed would have
         private addresses
@@ -95,27 +104,49 @@ def export(
         "postal_codes": postal_codes,
         "public_only": public_only,
     }
-    _check(form, layer, given)
+    _check(form, layer, precision, given)
     _require_bytes(target)
     tell = progress or (lambda _done, _all: None)
-    write = _writer(form, fields, database_type, networks=networks, postal_codes=postal_codes, public_only=public_only)
-    chosen = layer or ("custom" if form == "geofeed" else "both")
+    plan = _planned(
+        form,
+        layer,
+        fields,
+        database_type,
+        precision,
+        networks=networks,
+        postal_codes=postal_codes,
+        public_only=public_only,
+    )
 
     def take(snapshot: Snapshot) -> tuple[Content, tuple[str, ...]]:
-        records = form == "mmdb" and fields in (None, "city")
-        content = collect(snapshot, layer=chosen, source=source, progress=_stage(tell, 0, _COLLECTED), records=records)
+        if plan.layer == "network" and not sources_of(snapshot):
+            raise SettingsError("no source of this state says who runs addresses: add one with `geolookup source add`")
+        content = plan.narrow(
+            collect(
+                snapshot,
+                layer=plan.layer,
+                source=source,
+                progress=_stage(tell, 0, _COLLECTED),
+                records=plan.records,
+                facts=plan.facts,
+            )
+        )
         if not licence_allows:
-            licences.require_leave(geo.home, snapshot.current, content.answering)
-        return content, licences.attributions(geo.home, snapshot.current, content.answering)
+            licences.require_leave(geo.home, snapshot.current, content.credited())
+        return content, licences.attributions(geo.home, snapshot.current, content.credited())
 
-    content, attributions = geo.with_snapshot(take)
+    content, attributions = geo.with_networks(take)
     if form == "geofeed" and not public_only:
         geofeed.require_public(content)
     with _opened(target) as out:
-        ranges, warnings = write(content, attributions, out, tell)
+        ranges, warnings = plan.write(content, attributions, out, tell)
         tell(_ALL, _ALL)
+    known = content.networks
+    if known is not None and not len(known) and ranges:
+        warnings = (*warnings, "no source of what was asked for says who runs addresses: it says where they are only")
     if not ranges:
-        why = "every range of what was asked for is left out" if content.covered() else _NOTHING_COVERED
+        there = content.covered() or (known is not None and known.covered())
+        why = "every range of what was asked for is left out" if there else _NOTHING_COVERED
         warnings = (*warnings, f"{why}: it holds no addresses")
     return Exported(ranges=ranges, size_bytes=out.written, attributions=attributions, warnings=warnings)
 
@@ -174,11 +205,23 @@ _Done: TypeAlias = tuple[int, tuple[str, ...]]
 _Write: TypeAlias = Callable[[Content, tuple[str, ...], _Counted, Progress], _Done]
 
 
-def _check(form: str, layer: str | None, given: dict[str, bool]) -> None:
+class _Plan(NamedTuple):
+    """What an export reads of a snapshot, what of that it tells, and how that is written."""
+
+    layer: LayerChoice
+    records: bool
+    facts: bool
+    narrow: Callable[[Content], Content]
+    write: _Write
+
+
+def _check(form: str, layer: str | None, precision: str | None, given: dict[str, bool]) -> None:
     if form not in get_args(ExportForm):
         raise SettingsError(f"unknown format {form!r:.60}: the formats are {', '.join(get_args(ExportForm))}")
     if layer is not None and layer not in LAYERS:
         raise SettingsError(f"layer = {layer!r:.60}: must be one of {', '.join(LAYERS)}")
+    if precision is not None and precision not in PRECISIONS:
+        raise SettingsError(f"precision = {precision!r:.60}: must be one of {', '.join(PRECISIONS)}")
     for name, forms in _OPTIONS.items():
         if given[name] and form not in forms:
             raise SettingsError(f"`{name}` is for {' and '.join(forms)}, not for {form}")
@@ -189,39 +232,77 @@ def _stage(progress: Progress, begin: int, end: int) -> Progress:
     return lambda done, total: progress(begin + (end - begin) * done // max(total, 1), _ALL)
 
 
-def _writer(
+def _planned(
     form: str,
+    layer: LayerChoice | None,
     fields: str | Iterable[str] | None,
     database_type: str | None,
+    precision: Precision | None,
     *,
     networks: bool,
     postal_codes: bool,
     public_only: bool,
-) -> _Write:
-    """The writer of the format, its options checked.
+) -> _Plan:
+    """The plan of an export, its options checked.
 
     :raises SettingsError: if an option cannot be used
     :raises ColumnError: if a column is unknown
     :raises MissingExtraError: if pyarrow is missing
     """
     if form == "mmdb":
-        detail = _detail(fields)
-        kind = f"geolookup-{detail.title()}" if database_type is None else database_type
-        if not kind or len(kind) > _LONGEST_TYPE or not kind.isprintable():
-            raise SettingsError(f"{kind!r:.60}: a type must have 1 to {_LONGEST_TYPE} printable characters")
-        return _mmdb(detail, kind)
+        return _planned_mmdb(layer, fields, database_type, precision)
     if form == "geofeed":
-        return _geofeed(postal_codes=postal_codes, public_only=public_only)
+        if layer not in (None, *PLACE_LAYERS):
+            raise SettingsError(f"a geofeed says where addresses are: layer must be one of {', '.join(PLACE_LAYERS)}")
+        if postal_codes and precision is not None:
+            raise SettingsError(f"postal codes are finer than a {precision}: leave out `postal_codes` or `precision`")
+        writer = _geofeed(postal_codes=postal_codes, public_only=public_only)
+        return _Plan(layer or "custom", False, False, _coarsening(precision), writer)
+    if layer not in (None, *PLACE_LAYERS):
+        raise SettingsError(f"{form} says where addresses are: layer must be one of {', '.join(PLACE_LAYERS)}")
     names = rows.DEFAULT_FIELDS if fields is None else checked_fields(fields, rows.FIELDS)
-    return _csv(names, networks=networks) if form == "csv" else _parquet(names, networks=networks)
+    write = _csv(names, networks=networks) if form == "csv" else _parquet(names, networks=networks)
+    return _Plan(layer or "both", False, False, _coarsening(precision), write)
 
 
-def _detail(fields: str | Iterable[str] | None) -> Detail:
-    for detail in _DETAILS:
+def _coarsening(precision: Precision | None) -> Callable[[Content], Content]:
+    return lambda content: content if precision is None else coarsened(content, precision)
+
+
+def _planned_mmdb(
+    layer: LayerChoice | None,
+    fields: str | Iterable[str] | None,
+    database_type: str | None,
+    precision: Precision | None,
+) -> _Plan:
+    detail = _detail(fields)
+    named = None if database_type is None else kind_of(database_type)
+    if layer is None:
+        layer = "both" if named is None else named.holding
+    holding = layer if layer in ("network", "all") else "both"
+    if named is not None and (named.holding == "network") != (holding == "network"):
+        others = "network" if named.holding == "network" else ", ".join((*PLACE_LAYERS, "all"))
+        raise SettingsError(f"{database_type!r:.60} cannot be of the layer {layer}: its layer must be {others}")
+    if detail == "country":
+        if precision not in (None, "country"):
+            raise SettingsError(f"`fields` says country, and `precision` {precision}: leave one of them out")
+        precision = "country"
+    elif detail is None and precision is None and named is not None:
+        precision = named.precision
+    if holding == "network" and precision is not None:
+        raise SettingsError("the layer network has no places: leave out `precision` and `fields`")
+    kind = Kind(holding, precision, None if named is None or holding != "network" else named.facts)
+    if database_type is None:
+        database_type = _OWN_TYPES.get(holding, "geolookup-Country" if precision == "country" else "geolookup-City")
+    if not database_type or len(database_type) > _LONGEST_TYPE or not database_type.isprintable():
+        raise SettingsError(f"{database_type!r:.60}: a type must have 1 to {_LONGEST_TYPE} printable characters")
+    return _Plan(layer, True, False, lambda content: narrowed(content, kind), _mmdb(kind, database_type))
+
+
+def _detail(fields: str | Iterable[str] | None) -> Detail | None:
+    for detail in (None, *_DETAILS):
         if fields == detail:
             return detail
-    if fields is None:
-        return "city"
     raise SettingsError(f"fields = {fields!r:.60}: for an MMDB it must be one of {', '.join(_DETAILS)}")
 
 
@@ -231,20 +312,26 @@ def _published(content: Content) -> str:
 
 def _describe(content: Content, attributions: tuple[str, ...]) -> str:
     """The description in a file: where it is from, and whom to credit."""
-    sources = ", ".join(content.origins) or "nothing"
+    sources = ", ".join(content.all_origins()) or "nothing"
     return ". ".join((f"What geolookup answers, from {sources}", *(line.rstrip(".") for line in attributions))) + "."
 
 
 def database(
-    content: Content, attributions: tuple[str, ...], detail: Detail, progress: Progress
+    content: Content, attributions: tuple[str, ...], kind: Kind, progress: Progress
 ) -> tuple[Encoded, tuple[str, ...]]:
-    """The MaxMind DB of some content, and warnings of what it cannot hold.
+    """The MaxMind DB of some content that is `narrowed` to its kind, and warnings of what it cannot hold.
 
     :raises DataFileError: if it would be larger than the format can be
     """
-    made = records(content.places, detail, _stage(progress, _COLLECTED, _RECORDED))
-    four, six = content.four.with_values(made.of_place), content.six.with_values(made.of_place)
-    space, left_out = tree.with_aliases(four, six)
+    return _database(content, answers_of(content), attributions, kind, progress)
+
+
+def _database(
+    content: Content, answers: Answers, attributions: tuple[str, ...], kind: Kind, progress: Progress
+) -> tuple[Encoded, tuple[str, ...]]:
+    nested = kind.holding == "all"
+    made = records(content, answers, nested=nested, progress=_stage(progress, _COLLECTED, _RECORDED))
+    space, left_out = tree.with_aliases(answers.four, answers.six)
     encoded = Encoded(
         tree.build(space),
         made.section,
@@ -274,13 +361,14 @@ def feed(
     return geofeed.parts(content, comments, postal_codes=postal_codes, public_only=public_only, progress=progress)
 
 
-def _mmdb(detail: Detail, kind: str) -> _Write:
+def _mmdb(kind: Kind, database_type: str) -> _Write:
     def write(content: Content, attributions: tuple[str, ...], out: _Counted, progress: Progress) -> _Done:
-        encoded, warnings = database(content, attributions, detail, progress)
+        answers = answers_of(content)
+        encoded, warnings = _database(content, answers, attributions, kind, progress)
         for part in encoded.body:
             out.write(part)
-        out.write(encoded.metadata(kind))
-        return content.covered(), warnings
+        out.write(encoded.metadata(database_type))
+        return answers.covered(), warnings
 
     return write
 

@@ -118,7 +118,7 @@ def _column(places: Places, name: str) -> list[Any]:
     if name in DEGREES:
         return [None if value != value else value for value in places.degrees[name].tolist()]
     if name == "locid":
-        return list(places.locid.tolist())
+        return [locid or None for locid in places.locid.tolist()]  # one that must not be told is 0
     if name == "pending":
         return list(places.pending.tolist())
     if name == "layer":

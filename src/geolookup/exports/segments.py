@@ -65,3 +65,20 @@ def joined(*parts: Segments) -> Segments:
     """Segments that follow each other."""
     hi, lo, value = zip(*parts, strict=True)
     return Segments(np.concatenate(hi), np.concatenate(lo), np.concatenate(value))
+
+
+def side_by_side(*families: Segments) -> tuple[U64, U64, list[U32]]:
+    """Several segments of one space together: the halves of every address at which one begins, ascending, and the value
+    that each has from there on."""
+    # Stable: all of them begin at the first address, so from the last start there on, each one has a value.
+    hi, lo = (np.concatenate(column) for column in list(zip(*families, strict=True))[:2])
+    order = np.lexsort((lo, hi))
+    hi, lo = hi[order], lo[order]
+    reaches = np.flatnonzero(np.append((hi[1:] != hi[:-1]) | (lo[1:] != lo[:-1]), True))
+    values, offset = [], 0
+    for each in families:
+        own = order - offset
+        own = np.maximum.accumulate(np.where((own >= 0) & (own < len(each.value)), own, 0))
+        values.append(each.value[own[reaches]])
+        offset += len(each.value)
+    return hi[reaches], lo[reaches], values

@@ -137,6 +137,11 @@ def array_head(count: int) -> bytes:
     return _control(_ARRAY, count)
 
 
+def is_nested(octets: bytes) -> bool:
+    """True if a value is a map or an array."""
+    return octets[0] >> 5 == _MAP or (not octets[0] >> 5 and octets[1] + 7 == _ARRAY)
+
+
 def pointer(place: int) -> bytes:
     """A pointer to a place in the data section."""
     if place < _POINTERS[0]:
@@ -438,6 +443,17 @@ def members_of(octets: bytes) -> Mapping[str, Value]:
     :raises BadValueError: if it is none
     """
     return Section(octets, pointers=False).members(0)
+
+
+def first_item(octets: bytes) -> bytes:
+    """The first item of a self-contained array.
+
+    :raises BadValueError: if it is none, or empty
+    """
+    if not is_nested(octets) or octets[0] >> 5 or not octets[0] & 31:
+        raise BadValueError("no array with an item")
+    head = 2 + max(0, (octets[0] & 31) - 28)
+    return Section(octets, pointers=False).at(head).octets
 
 
 def hollowed(members: Mapping[str, Value], numbers: Mapping[str, float | None]) -> bytes:

@@ -221,10 +221,13 @@ class GeoLookup:
         :raises StateDamagedError: if the index of networks is gone
         """
         family, value = parse_any(address)
-        return self._with_networks(lambda snapshot: snapshot.network(str(address), family, value))
+        return self.with_networks(lambda snapshot: snapshot.network(str(address), family, value))
 
-    def _with_networks(self, work: Callable[[Snapshot], _T]) -> _T:
-        """`with_snapshot` for what opens the index of networks, which retention may have removed meanwhile."""
+    def with_networks(self, work: Callable[[Snapshot], _T]) -> _T:
+        """`with_snapshot` for work that opens the index of networks, which retention may have removed meanwhile.
+
+        :raises StateDamagedError: if it is gone
+        """
         try:
             return self.with_snapshot(work)
         except StateDamagedError:
@@ -241,7 +244,7 @@ class GeoLookup:
         :raises InvalidAddressError: if the address is malformed
         """
         family, value = parse_any(address)
-        return self._with_networks(lambda snapshot: snapshot.record(family, value))
+        return self.with_networks(lambda snapshot: snapshot.record(family, value))
 
     def explain(self, address: "AddressLike") -> "Explanation":
         """Why an address resolves as it does: every covering block of both layers, and which wins by which rule.

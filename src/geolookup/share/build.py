@@ -21,6 +21,7 @@ from geolookup.base.version import __version__
 from geolookup.exports import licences
 from geolookup.exports.content import Content, collect
 from geolookup.exports.export import database, feed
+from geolookup.exports.mmdb.kinds import Kind, narrowed
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.record import Detail
 from geolookup.lookup.snapshot import Snapshot
@@ -196,7 +197,8 @@ def _items(bench: Bench, taken: _Taken, editions: Sequence[Edition]) -> Iterator
     parts, _ = feed(taken.own, (), postal_codes=False, public_only=True, progress=_untold)
     yield _added(bench, GEOFEED, "csv", parts)
     for detail in dict.fromkeys(edition.detail for edition in editions):
-        encoded, _ = database(taken.both, taken.credit, detail, _untold)
+        kind = Kind("both", precision="country" if detail == "country" else None)
+        encoded, _ = database(narrowed(taken.both, kind), taken.credit, kind, _untold)
         body = bench.scratch(encoded.body)
         packed = bench.scratch(deflated(body()))
         for edition in editions:

@@ -1,7 +1,7 @@
 """``export``: what lookups answer, as a file that other programs read."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO, cast
 
 import click
@@ -10,29 +10,40 @@ from geolookup.cli import interrupt, output
 from geolookup.cli.groups import LazyGroup
 from geolookup.cli.options import as_of_option, json_option
 from geolookup.cli.streams import harmless_lines
-from geolookup.exports.content import LAYERS, LayerChoice
+from geolookup.exports.content import LAYERS, PLACE_LAYERS, LayerChoice
 from geolookup.exports.export import ExportForm
 from geolookup.exports.export import export as write
+from geolookup.exports.precision import PRECISIONS
 from geolookup.exports.rows import DEFAULT_FIELDS, FIELDS
 from geolookup.sync import opening, words
 
 _BINARY = ("mmdb", "parquet")
 
 
-def _common(layer: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The options that all formats have; ``layer`` is the default of one."""
+_PLACES = "Your own blocks, those of the sources, or both as lookups answer"
+
+
+def _common(
+    layers: Sequence[LayerChoice] = PLACE_LAYERS, default: LayerChoice | None = "both", text: str = f"{_PLACES}."
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The options that all formats have; ``layers`` are those of one, ``text`` says what they are."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         options = (
             click.argument("target", metavar="OUT"),
             click.option(
                 "--layer",
-                type=click.Choice(LAYERS),
-                default=layer,
-                show_default=True,
-                help="Your own blocks, those of the sources, or both as lookups answer.",
+                type=click.Choice(layers),
+                default=default,
+                show_default=default is not None,
+                help=text,
             ),
             click.option("--source", metavar="NAME", help="Only what the source NAME answers."),
+            click.option(
+                "--precision",
+                type=click.Choice(PRECISIONS),
+                help="Tell places no more precisely: no finer names, ids, codes and coordinates.",
+            ),
             as_of_option,
             json_option,
             click.option(
@@ -65,19 +76,23 @@ def export() -> None:
 
 
 @export.command(short_help="Write a MaxMind DB, as nginx, Logstash and others read it.")
-@_common("both")
+@_common(
+    LAYERS,
+    None,
+    f"{_PLACES}; network: who runs the addresses; all: where they are, and who runs them.  "
+    "[default: both, or network if --type is of such files]",
+)
 @click.option(
     "--fields",
     type=click.Choice(["city", "country"]),
-    default="city",
-    show_default=True,
-    help="What each record holds. Without cities, neighbouring networks are joined, and the file is small.",
+    help="country is --precision country: neighbouring networks are joined, and the file is small.",
 )
 @click.option(
     "--type",
     "database_type",
     metavar="TYPE",
-    help="The type that the file says it is, for programs that check it (GeoLite2-City). Such names are MaxMind's.",
+    help="The type that the file says it is, for programs that check it: GeoLite2-City, GeoLite2-ASN, "
+    "GeoIP2-Anonymous-IP … Its records have what such files have. Such names are MaxMind's.",
 )
 def mmdb(**options: Any) -> None:
     """Write a MaxMind DB: for nginx, Logstash, Elasticsearch, GoAccess and the GeoIP2 libraries.
@@ -88,13 +103,21 @@ def mmdb(**options: Any) -> None:
     standard error: readers find IPv4 there.
 
     \b
-    Example: geolookup export mmdb GeoLite2-City.mmdb --type GeoLite2-City
+    Who runs an address (AS number, ISP, VPN …) is in the layer network, at the top of records, and in
+    the layer all under `traits`, as in GeoIP2 Enterprise; `geolookup.sources` has who said each fact.
+
+    \b
+    Examples:
+      geolookup export mmdb GeoLite2-City.mmdb --type GeoLite2-City
+      geolookup export mmdb GeoLite2-ASN.mmdb --type GeoLite2-ASN
+      geolookup export mmdb everything.mmdb --layer all
+      geolookup export mmdb for-partners.mmdb --precision region
     """
     _run("mmdb", **options)
 
 
 @export.command(short_help="Write a geofeed (RFC 8805) of your networks.")
-@_common("custom")
+@_common(default="custom")
 @click.option("--postal-codes", is_flag=True, help="Write postal codes, which can point at single people.")
 @click.option("--public-only", is_flag=True, help="Leave private and reserved addresses out.")
 def geofeed(**options: Any) -> None:
@@ -127,7 +150,7 @@ def _rows(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @export.command(short_help="Write a CSV file, which can be a source again.")
-@_common("both")
+@_common()
 @_rows
 def csv(**options: Any) -> None:
     """Write a CSV file, which `geolookup sync` and `geolookup source add` read too.
@@ -139,7 +162,7 @@ def csv(**options: Any) -> None:
 
 
 @export.command(short_help="Write a Parquet file.")
-@_common("both")
+@_common()
 @_rows
 def parquet(**options: Any) -> None:
     """Write a Parquet file. Needs pyarrow: pip install 'geolookup[arrow]'.
@@ -150,7 +173,9 @@ def parquet(**options: Any) -> None:
     _run("parquet", **options)
 
 
-def _run(form: ExportForm, target: str, as_of: str | None, layer: LayerChoice, as_json: bool, **options: Any) -> None:
+def _run(
+    form: ExportForm, target: str, as_of: str | None, layer: LayerChoice | None, as_json: bool, **options: Any
+) -> None:
     interrupt.writing_to(target)
     stream: BinaryIO | None = None
     if target == "-":

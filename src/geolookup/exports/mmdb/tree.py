@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from geolookup.exports.segments import Segments, joined
+from geolookup.exports.segments import Segments, joined, side_by_side
 from geolookup.index.flatten import EMPTY, U32, U64, Array
 from geolookup.model.addresses import SIX_TO_FOUR
 from geolookup.model.errors import DataFileError
@@ -142,17 +142,10 @@ def _around(own: Segments, four: Segments) -> Segments:
     """The segments of 6to4: ``own``, of which the first may begin before it, and IPv4 wherever these have gaps."""
     begin = np.uint64(SIX_TO_FOUR[0] >> 64)
     early = own.hi < begin
-    hi, lo = np.where(early, begin, own.hi), np.where(early, np.uint64(0), own.lo)
-    hi = np.append(begin | four.lo << np.uint64(16), hi)
-    lo = np.append(np.zeros(len(four.lo), np.uint64), lo)
-    order = np.lexsort((lo, hi))  # stable: of two that begin together IPv4 is the first
-    # The segment of each family that an address is in: both begin where 6to4 does.
-    of_four = np.maximum.accumulate(np.where(order < len(four.value), order, 0))
-    of_six = np.maximum.accumulate(np.where(order < len(four.value), 0, order - len(four.value)))
-    value = np.where(own.value[of_six] == EMPTY, four.value[of_four], own.value[of_six])
-    hi, lo = hi[order], lo[order]
-    is_last = np.append((hi[1:] != hi[:-1]) | (lo[1:] != lo[:-1]), True)
-    return Segments(hi[is_last], lo[is_last], value[is_last]).merged()
+    own = Segments(np.where(early, begin, own.hi), np.where(early, np.uint64(0), own.lo), own.value)
+    held = Segments(begin | four.lo << np.uint64(16), np.zeros(len(four.lo), np.uint64), four.value)
+    hi, lo, (of_own, of_four) = side_by_side(own, held)
+    return Segments(hi, lo, np.where(of_own == EMPTY, of_four, of_own)).merged()
 
 
 def _laid_over(segments: Segments, first: int, last: int, value: int) -> Segments:

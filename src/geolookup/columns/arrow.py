@@ -10,7 +10,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from geolookup.columns.arrow_index import ArrowIndex, decoded, is_text, pa, pc, sample_of
+from geolookup.columns.arrow_addresses import is_text
+from geolookup.columns.arrow_index import ArrowIndex, decoded, pa, pc, sample_of
 from geolookup.columns.common import (
     DEFAULT_FIELDS,
     Doubt,

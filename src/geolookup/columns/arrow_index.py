@@ -1,4 +1,4 @@
-"""One snapshot's index files as Arrow arrays: the slots of a column, and the answers in those slots. Needs pyarrow."""
+"""One snapshot's index files as Arrow arrays: what stands in the slots of a column's addresses. Needs pyarrow."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -7,34 +7,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from geolookup.columns.arrow_addresses import is_dictionary, is_text, pa, pc, slots_of, take
 from geolookup.columns.common import ENOUGH_VALUES
-from geolookup.columns.kernel import (
-    ABSENT,
-    BAD,
-    EMPTY,
-    OVERLAY,
-    OutsideError,
-    SlotFinder,
-    Slots,
-    SlotValues,
-    check_strings,
-    check_views,
-    string_ends,
-    valid_rows,
-    views_of,
-)
+from geolookup.columns.kernel import ABSENT, BAD, EMPTY, OVERLAY, SlotFinder, Slots, SlotValues
 from geolookup.index.reader import IndexReader, piece_of_both
 from geolookup.model.addresses import parse, to_text
-from geolookup.model.errors import ColumnError, GeoLookupError, IndexDamagedError, MissingExtraError
+from geolookup.model.errors import IndexDamagedError
 from geolookup.model.fields import DEGREES, TEXT_NAMES
 
-try:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-except ImportError as error:
-    raise MissingExtraError(f"columns need pyarrow: pip install 'geolookup[arrow]' ({error})") from error
-
-__all__ = ["TYPES", "ArrowIndex", "Rows", "check_type", "decoded", "is_text", "pa", "pc", "plain_type", "sample_of"]
+__all__ = ["TYPES", "ArrowIndex", "Rows", "decoded", "pa", "pc", "plain_type", "sample_of"]
 
 #: The type of each field in a result. Text is dictionary-encoded; `decoded` makes it plain.
 TYPES: Final = {
@@ -83,78 +64,8 @@ class ArrowIndex:
         return pa.concat_arrays([self.texts, own.filter(is_new)]) if new.any() else self.texts
 
     def slots(self, column: Any, before: int = 0) -> Slots:
-        """The slot of each row of an Arrow array; see `SlotFinder` for what they mean.
-
-        :raises ColumnError: if its type holds no addresses, or its buffers lead outside: naming the row, counted from 0
-            after ``before`` rows
-        """
-        try:
-            return self._slots(column)
-        except OutsideError as error:
-            raise ColumnError(f"row {before + error.row}: {error.reason}") from error
-        except GeoLookupError:
-            raise
-        except ValueError as error:
-            raise ColumnError("the buffers of the column do not fit its rows: the array is damaged") from error
-
-    def _slots(self, column: Any) -> Slots:
-        kind = column.type
-        length, offset = len(column), column.offset
-        if not length or pa.types.is_null(kind):
-            check_type(kind)
-            return np.full(length, ABSENT, np.uint32)
-        if _is_dictionary(kind):
-            return self._dictionary_slots(column)
-        if pa.types.is_string_view(kind):
-            validity, views, *buffers = column.buffers()
-            if self.finder.accelerated:
-                return self.finder.views(views, tuple(buffers), validity, offset, length)
-            return self._slots(_without_views(column))
-        if is_text(kind):
-            validity, offsets, data = column.buffers()
-            large = pa.types.is_large_string(kind)
-            return self.finder.strings(data, offsets, validity, offset, length, large=large)
-        if pa.types.is_integer(kind):
-            if kind not in (pa.uint32(), pa.uint64(), pa.int64()):
-                return self._slots(column.cast(pa.int64()))
-            validity, values = column.buffers()
-            return self.finder.integers(values, validity, offset, length, bits=kind.bit_width)
-        raise _no_addresses(kind)
-
-    def _dictionary_slots(self, column: Any) -> Slots:
-        dictionary = column.dictionary
-        check_type(dictionary.type)
-        given, valid = _indexes(column)
-        found = np.full(len(column), ABSENT, np.uint32)
-        present: Any = slice(None) if valid is None else valid
-        indexes = given[present].astype(np.int64)
-
-        def refused(wrong: NDArray[np.bool_], reason: str) -> OutsideError:
-            row = int(np.arange(len(column))[present][np.argmax(wrong)])
-            return OutsideError(row, reason)
-
-        outside = (indexes < 0) | (indexes >= len(dictionary))
-        if outside.any():
-            index = given[present][np.argmax(outside)]
-            raise refused(outside, f"its index is {index}, and its dictionary has {len(dictionary)} values")
-        try:
-            # A slice of a column can bring the dictionary of the whole.
-            is_longer = len(dictionary) > len(column)
-            slots = self._used_slots(dictionary, indexes) if is_longer else self._slots(dictionary)[indexes]
-        except OutsideError as error:
-            wrong = indexes == error.row
-            if wrong.any():
-                raise refused(wrong, error.reason) from None
-            slots = self._used_slots(dictionary, indexes)
-        found[present] = slots
-        return found
-
-    def _used_slots(self, dictionary: Any, indexes: NDArray[np.int64]) -> Slots:
-        """The slots of these values of a dictionary, searched for once each."""
-        used, indexes = np.unique(indexes, return_inverse=True)
-        _check_texts(dictionary, used)  # pyarrow believes where they stand
-        found: Slots = self._slots(_take(dictionary, used))[indexes]
-        return found
+        """The slot of each row of an Arrow array: see `slots_of`."""
+        return slots_of(self.finder, column, before)
 
     def rows(self, column: Any, slots: Slots, fields: Sequence[str]) -> "Rows":
         """The rows of a column whose ``slots`` were found, ready to give these fields."""
@@ -200,7 +111,7 @@ class ArrowIndex:
         firsts: list[str | None] = [None] * rows.count
         lasts: list[str | None] = [None] * rows.count
         covered = np.flatnonzero(rows.slots < ABSENT)
-        for row, address in zip(covered.tolist(), _take(rows.column, covered).to_pylist(), strict=True):
+        for row, address in zip(covered.tolist(), take(rows.column, covered).to_pylist(), strict=True):
             found = known.get(address)
             if found is None:
                 found = known[address] = self._range(address)
@@ -266,62 +177,15 @@ def _room(length: int, kind: "np.dtype[Any]") -> NDArray[Any]:
     return np.frombuffer(pa.allocate_buffer(length * kind.itemsize), kind) if length else np.empty(0, kind)
 
 
-def _take(array: Any, rows: NDArray[np.int64]) -> Any:
-    if pa.types.is_string_view(array.type):  # which pyarrow cannot pick from
-        array = _without_views(array)
-    return array.take(pa.array(rows, pa.int64()))
-
-
-def _without_views(array: Any) -> Any:
-    """String views as strings that follow each other.
-
-    :raises OutsideError: if one that is not null leads outside
-    """
-    validity, views, *buffers = array.buffers()
-    found, valid = views_of(views, array.offset, len(array)), valid_rows(validity, array.offset, len(array))
-    check_views(found, tuple(buffers), valid)
-    if valid is None:
-        return array.cast(pa.large_string())
-    # The view of a null may lead anywhere, and pyarrow would go there.
-    found = np.where(valid[:, None], found, np.int32(0))
-    whole = pa.Array.from_buffers(array.type, len(array), [None, pa.py_buffer(found), *buffers])
-    return pc.if_else(pa.array(valid), whole.cast(pa.large_string()), None)
-
-
-def _check_texts(array: Any, rows: NDArray[np.int64]) -> None:
-    """Check that the text of these rows stands in the array's buffers.
-
-    :raises OutsideError: at the first that does not
-    """
-    kind, offset, length = array.type, array.offset, len(array)
-    if not is_text(kind):
-        return
-    validity, first, *rest = array.buffers()
-    valid = valid_rows(validity, offset, length)
-    if pa.types.is_string_view(kind):
-        check_views(views_of(first, offset, length), tuple(rest), valid, rows)
-    else:
-        check_strings(rest[0], string_ends(first, offset, length, pa.types.is_large_string(kind)), valid, rows)
-
-
-def _indexes(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-    """The indexes of a dictionary array as its buffers have them, and which rows are not null (None: all)."""
-    validity, values = column.buffers()
-    kind = np.dtype(column.type.index_type.to_pandas_dtype())
-    offset, length = column.offset, len(column)
-    indexes = np.frombuffer(memoryview(values), kind, length, offset * kind.itemsize)
-    return indexes, valid_rows(validity, offset, length)
-
-
 def decoded(array: Any) -> Any:
     """An array without its dictionary, for callers that should not receive the whole string table of the index."""
-    return array.dictionary_decode() if _is_dictionary(array.type) else array
+    return array.dictionary_decode() if is_dictionary(array.type) else array
 
 
 def plain_type(field: str) -> Any:
     """The type of a field if text is not dictionary-encoded."""
     kind = TYPES[field]
-    return kind.value_type if _is_dictionary(kind) else kind
+    return kind.value_type if is_dictionary(kind) else kind
 
 
 def _string_table(reader: IndexReader, arrays: dict[str, NDArray[Any]]) -> Any:
@@ -338,15 +202,6 @@ def _string_table(reader: IndexReader, arrays: dict[str, NDArray[Any]]) -> Any:
     return table
 
 
-def _is_dictionary(kind: Any) -> bool:
-    return bool(pa.types.is_dictionary(kind))
-
-
-def is_text(kind: Any) -> bool:
-    """True if a type holds text as it is, and not in a dictionary."""
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
 def sample_of(batch: Any) -> dict[str, list[Any]]:
     """The first values of each column of text of a record batch, for `Doubt`."""
     found = {}
@@ -359,17 +214,3 @@ def sample_of(batch: Any) -> dict[str, list[Any]]:
                 continue
             found[name] = some.to_pylist()
     return found
-
-
-def check_type(kind: Any) -> None:
-    """Check that a column of this type can hold addresses.
-
-    :raises ColumnError: if it cannot
-    """
-    plain = kind.value_type if _is_dictionary(kind) else kind
-    if not (is_text(plain) or pa.types.is_integer(plain) or pa.types.is_null(plain)):
-        raise _no_addresses(kind)
-
-
-def _no_addresses(kind: Any) -> ColumnError:
-    return ColumnError(f"a column of addresses holds text, or whole numbers that are IPv4 addresses, not {kind}")

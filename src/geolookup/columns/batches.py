@@ -166,7 +166,7 @@ def _tokens(array: Any) -> list[bytes | None]:
 
     :raises ColumnError: if the array's type holds no addresses
     """
-    from geolookup.columns.arrow_index import check_type, pa
+    from geolookup.columns.arrow_addresses import check_type, pa
 
     check_type(array.type)
     kind = array.type

@@ -85,7 +85,7 @@ def test_any_slice_of_any_text_is_answered_as_single_lookups_are(
 
 def test_the_accelerator_was_asked_where_it_is_there(either_geo: GeoLookup) -> None:
     pure = os.environ.get("GEOLOOKUP_PURE") == "1"
-    assert answers_of(either_geo).finder.accelerated is not pure
+    assert answers_of(either_geo, FIELDS).finder.accelerated is not pure
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_a_damaged_index_is_an_error_and_the_generation_before_serves(
         assert locate(geo, pa.array(["8.8.8.8"]), ("country",)).column(0).to_pylist() == ["FR"]
         assert "damaged" in (geo.status().problem or "")
     with IndexReader.open(path) as damaged, pytest.raises(IndexDamagedError, match="damaged"):
-        ArrowIndex(damaged, damaged).slots(pa.array(["8.8.8.8"]))
+        ArrowIndex(damaged, damaged).search(pa.array(["8.8.8.8"]), FIELDS)
 
 
 def batches_of(*texts: list[str | None]) -> Iterator[Any]:

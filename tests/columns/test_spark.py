@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ pytest.importorskip("pyspark")
 
 from geolookup.lookup.engine import GeoLookup  # noqa: E402 - what follows needs Spark
 from geolookup.model.errors import ColumnError  # noqa: E402
+from tests.columns.test_facts import sync as sync_files  # noqa: E402
+from tests.oracle.single_lookups import single_lookups  # noqa: E402
 from tests.support.data.states import place, publish  # noqa: E402
 
 ADDRESSES = ["8.8.8.8", None, "bad", "9.0.0.1", "2001:db8::1", "7.0.0.1"]
@@ -40,7 +43,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 @pytest.mark.timeout(600)
 def test_a_frame_is_answered_in_the_workers_by_the_generation_it_was_made_with(
-    session: Any, geo: GeoLookup, home: str
+    session: Any, geo: GeoLookup, home: str, tmp_path: Path
 ) -> None:
     from geolookup.columns import spark
 
@@ -64,6 +67,16 @@ def test_a_frame_is_answered_in_the_workers_by_the_generation_it_was_made_with(
     numbers = session.createDataFrame([(8 << 24,), (None,), (-1,)], "ip long")
     again = [row["geo_country"] for row in spark.locate(numbers, "ip", "country", geo=geo).collect()]
     assert sorted(again, key=str) == ["NL", None, None]
+
+    sync_files(str(tmp_path / "facts"), "GeoLite2-ASN-Test", "GeoIP2-City-Test")
+    known = GeoLookup(tmp_path / "facts")
+    texts = ["1.128.0.0", "81.2.69.160", "2002:0180:1::1", None, "bad"]
+    facts = "asn,as_organization,accuracy_radius,is_in_european_union,time_zone,is_anonymous,network"
+    facted = spark.locate(session.createDataFrame([(text,) for text in texts], "ip string"), "ip", facts, geo=known)
+    assert [kind for _, kind in facted.dtypes[1:]] == ["bigint", "string", "int", *["boolean", "string"] * 2]
+    right = dict(zip(texts, single_lookups(known, texts), strict=True))
+    for row in facted.collect():
+        assert [row[f"geo_{name}"] for name in facts.split(",")] == [right[row["ip"]][n] for n in facts.split(",")]
 
     with pytest.raises(Exception, match="'bad' is not an IP address"):
         spark.locate(frame, "ip", geo=geo, errors="raise").collect()

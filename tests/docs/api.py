@@ -27,7 +27,7 @@ INTERNAL = {
     "Editor.hold": "the command line and the console show by it what the service has",
     "Editor.stored": "belongs to `geolookup custom apply`",
     "GeoLookup.with_snapshot": "`export` reads a whole snapshot by it",
-    "GeoLookup.with_networks": "`export` reads networks by it, too",
+    "GeoLookup.with_networks": "`export` and the engines of `geolookup.columns` read networks by it, too",
     "GeoLookup.with_readers": "the engines of `geolookup.columns` read whole columns by it",
 }
 

@@ -4,14 +4,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from geolookup.columns.arrow_addresses import is_text
-from geolookup.columns.arrow_index import ArrowIndex, decoded, pa, pc, sample_of
+from geolookup.columns.arrow_addresses import is_text, pa, pc
+from geolookup.columns.arrow_index import ArrowIndex, sample_of
+from geolookup.columns.arrow_rows import decoded
 from geolookup.columns.common import (
     DEFAULT_FIELDS,
     Doubt,
@@ -25,6 +27,7 @@ from geolookup.columns.common import (
 from geolookup.columns.kernel import BAD
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.engine import GeoLookup
+from geolookup.lookup.snapshot import Snapshot
 from geolookup.model.addresses import parse
 from geolookup.model.errors import ColumnError, InvalidAddressError
 
@@ -91,8 +94,8 @@ def locate_in_doubt(
     chunks = (column.chunks or [pa.array([], column.type)]) if is_chunked else [column]
     geo = default_geo() if geo is None else geo
 
-    def answer(base: IndexReader, overlay: IndexReader) -> list[Located]:
-        answers = _answers_of(geo, base, overlay)
+    def answer(snapshot: Snapshot) -> list[Located]:
+        answers = _answers_of(geo, snapshot)
         found = []
         before = 0
         for chunk in chunks:
@@ -100,7 +103,7 @@ def locate_in_doubt(
             before += len(chunk)
         return found
 
-    found = geo.with_readers(answer)
+    found = geo.with_networks(answer)
     if errors == "raise":
         raise_first(found)
     for one in found:
@@ -180,7 +183,7 @@ def locate_each(
     :raises ColumnError: as for `locate`
     """
     geo = default_geo() if geo is None else geo
-    answers = answers_of(geo)
+    answers = answers_of(geo, fields)
     before = 0
     if threads <= 1:
         for column in columns:
@@ -201,9 +204,18 @@ def locate_each(
         pool.shutdown(cancel_futures=True)
 
 
-def answers_of(geo: GeoLookup) -> ArrowIndex:
-    """The index that ``geo`` serves now, ready for columns. It stays the same when something newer is published."""
-    return geo.with_readers(lambda base, overlay: _answers_of(geo, base, overlay))
+def answers_of(geo: GeoLookup, fields: tuple[str, ...]) -> ArrowIndex:
+    """The index that ``geo`` serves now, ready for columns. It stays the same when something newer is published.
+
+    What ``fields`` need is read now.
+    """
+
+    def prepare(snapshot: Snapshot) -> ArrowIndex:
+        found = _answers_of(geo, snapshot)
+        found.prepare(fields)
+        return found
+
+    return geo.with_networks(prepare)
 
 
 def locate_with(
@@ -213,19 +225,19 @@ def locate_with(
 
     :raises ColumnError: as for `locate`
     """
-    slots = answers.slots(column, before)
-    if reread is not None and (slots == BAD).any():
+    found = answers.search(column, fields, before)
+    if reread is not None and (found.anywhere == BAD).any():
         plain = decoded(column)
         if is_text(plain.type):
-            column = _read_again(plain, np.flatnonzero(slots == BAD), reread)
-            slots = answers.slots(column)
-    rows = answers.rows(column, slots, fields)
+            column = _read_again(plain, np.flatnonzero(found.anywhere == BAD), reread)
+            found = answers.search(column, fields)
+    answer = answers.answer(found, fields)
     return Located(
         column=column,
-        batch=pa.RecordBatch.from_arrays(answers.columns(rows, fields), names=list(fields)),
-        malformed=rows.malformed,
-        not_covered=rows.taken.not_covered,
-        absent=rows.taken.absent,
+        batch=pa.RecordBatch.from_arrays(answer.arrays, names=list(fields)),
+        malformed=answer.malformed,
+        not_covered=answer.not_covered,
+        absent=answer.absent,
     )
 
 
@@ -243,11 +255,17 @@ def _read_again(column: Any, rows: NDArray[np.int64], reread: Reread) -> Any:
     return pc.replace_with_mask(plain, pa.array(chosen), pa.array(texts, pa.large_string()))
 
 
-def _answers_of(geo: GeoLookup, base: IndexReader, overlay: IndexReader) -> ArrowIndex:
+def _answers_of(geo: GeoLookup, snapshot: Snapshot) -> ArrowIndex:
+    base, overlay = snapshot.base.reader, snapshot.custom.reader
     found = _answers.get(geo)
     if found is None or found.base is not base or found.overlay is not overlay:
-        found = _answers[geo] = ArrowIndex(base, overlay)
+        found = _answers[geo] = ArrowIndex(base, overlay, partial(_networks_of, snapshot))
     return found
+
+
+def _networks_of(snapshot: Snapshot) -> IndexReader | None:
+    networks = snapshot.networks()
+    return None if networks is None else networks.reader
 
 
 def _column_of(batch: Any, name: str, added: list[str]) -> Any:

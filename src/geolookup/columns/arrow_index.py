@@ -1,35 +1,30 @@
-"""One snapshot's index files as Arrow arrays: what stands in the slots of a column's addresses. Needs pyarrow."""
+"""One snapshot's index files as Arrow arrays: what they say of a column's addresses. Needs pyarrow."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from geolookup.columns.arrow_addresses import is_dictionary, is_text, pa, pc, slots_of, take
+from geolookup.columns.arrow_addresses import is_text, pa, pc, slots_of, take
+from geolookup.columns.arrow_rows import TYPES, FactColumns, Rows, room
 from geolookup.columns.common import ENOUGH_VALUES
+from geolookup.columns.facts import FACTS_BY_NAME, slots_of_records
 from geolookup.columns.kernel import ABSENT, BAD, EMPTY, OVERLAY, SlotFinder, Slots, SlotValues
 from geolookup.index.reader import IndexReader, piece_of_both
-from geolookup.model.addresses import parse, to_text
+from geolookup.model.addresses import network_around, parse, to_text
 from geolookup.model.errors import IndexDamagedError
+from geolookup.model.facts import NETWORK_FACTS, PLACE_FACTS
 from geolookup.model.fields import DEGREES, TEXT_NAMES
 
-__all__ = ["TYPES", "ArrowIndex", "Rows", "decoded", "pa", "pc", "plain_type", "sample_of"]
+__all__ = ["ArrowIndex", "Found", "sample_of"]
 
-#: The type of each field in a result. Text is dictionary-encoded; `decoded` makes it plain.
-TYPES: Final = {
-    "locid": pa.int64(),
-    **dict.fromkeys(TEXT_NAMES, pa.dictionary(pa.int32(), pa.string())),
-    **dict.fromkeys(DEGREES, pa.float64()),
-    "first": pa.string(),
-    "last": pa.string(),
-    "layer": pa.dictionary(pa.int8(), pa.string()),
-    "pending": pa.bool_(),
-    "source": pa.dictionary(pa.int16(), pa.string()),
-}
 #: The fields that the file has as they are answered: one item a location.
 _STORED: Final = frozenset(("locid", *TEXT_NAMES, *DEGREES))
+#: The fields that the neighbours of an address decide.
+_RANGES: Final = ("first", "last", "network")
 
 
 class ArrowIndex:
@@ -42,10 +37,14 @@ class ArrowIndex:
     :raises IndexDamagedError: if the file's strings, or what names them, lead outside it: Arrow trusts both
     """
 
-    def __init__(self, base: IndexReader, overlay: IndexReader) -> None:
+    def __init__(
+        self, base: IndexReader, overlay: IndexReader, networks: Callable[[], IndexReader | None] | None = None
+    ) -> None:
+        """``networks`` opens the index of networks, once the first of their facts is asked for."""
         self.base = base
         self.overlay = overlay
-        self.finder = SlotFinder(base, overlay, _room)
+        self.finder = SlotFinder(base, overlay, room)
+        self._open_networks = networks
         self._arrays = base.arrays()
         self._over = overlay.arrays()
         self.texts = _string_table(base, self._arrays)
@@ -63,20 +62,88 @@ class ArrowIndex:
             self._over[f"loc.{name}"] = ids[self._over[f"loc.{name}"]]
         return pa.concat_arrays([self.texts, own.filter(is_new)]) if new.any() else self.texts
 
-    def slots(self, column: Any, before: int = 0) -> Slots:
-        """The slot of each row of an Arrow array: see `slots_of`."""
-        return slots_of(self.finder, column, before)
+    @cached_property
+    def places(self) -> FactColumns:
+        """The facts of places."""
+        readers = self.base, self.overlay
+        if not any("record.slot" in reader.header.sections for reader in readers):
+            return FactColumns(self.finder, readers)  # records have the numbers of slots
+        return FactColumns(SlotFinder(*readers, room, records=True), readers)
 
-    def rows(self, column: Any, slots: Slots, fields: Sequence[str]) -> "Rows":
-        """The rows of a column whose ``slots`` were found, ready to give these fields."""
-        own = [name for name in fields if name in _STORED]
-        pairs = [(self._arrays[f"loc.{name}"], self._over[f"loc.{name}"]) for name in own]
-        return Rows(column, slots, self.finder.take(slots, pairs), own)
+    @cached_property
+    def networks(self) -> FactColumns | None:
+        """The facts of networks; None if no source says who runs addresses.
 
-    def columns(self, rows: "Rows", fields: Sequence[str]) -> list[Any]:
-        """One array for each field, null if no block covers the row's address or the field is unknown."""
-        ranges = self._ranges(rows) if "first" in fields or "last" in fields else {}
-        return [ranges[name] if name in ranges else self._column(name, rows) for name in fields]
+        :raises IndexDamagedError: if their index is not what was published
+        :raises StateDamagedError: if it is gone
+        """
+        reader = None if self._open_networks is None else self._open_networks()
+        return None if reader is None else FactColumns(SlotFinder(reader, None, room), (reader,))
+
+    def prepare(self, fields: Sequence[str]) -> None:
+        """Read what these fields need, once for all threads that will ask for them.
+
+        :raises IndexDamagedError: if a file is damaged there
+        :raises StateDamagedError: if the index of networks is gone
+        """
+        for name in fields:
+            facts = self.places if name in PLACE_FACTS else self.networks if name in NETWORK_FACTS else None
+            if facts is not None:
+                facts.table(name)
+
+    def search(self, column: Any, fields: Sequence[str], before: int = 0) -> "Found":
+        """Find the addresses of an Arrow array, in as much as these fields need.
+
+        :raises ColumnError: as for `slots_of`
+        """
+        slots = records = networks = None
+        if any(name in NETWORK_FACTS for name in fields) and self.networks is not None:
+            networks = slots_of(self.networks.finder, column, before)
+        if any(name in PLACE_FACTS for name in fields):
+            records = slots_of(self.places.finder, column, before)
+        if any(name not in FACTS_BY_NAME for name in fields):
+            slots = slots_of(self.finder, column, before) if records is None else self._slots_of_records(records)
+        if slots is None and records is None and networks is None:  # no source says who runs addresses
+            networks = slots_of(self.finder, column, before)
+            networks[networks < ABSENT] = EMPTY
+        return Found(column, slots, records, networks)
+
+    def _slots_of_records(self, records: Slots) -> Slots:
+        if self.places.finder is self.finder:
+            return records
+        found = self.places.finder.take(records, [self._record_slots]).values[0]
+        return np.where(records < ABSENT, found, records)
+
+    @cached_property
+    def _record_slots(self) -> tuple[Slots, Slots]:
+        return slots_of_records(self.base), slots_of_records(self.overlay) | np.uint32(OVERLAY)
+
+    def answer(self, found: "Found", fields: Sequence[str]) -> "Answer":
+        """One array for each field, null if nothing covers the row's address, or what covers it does not say it."""
+        arrays: dict[str, Any] = {}
+        taken: list[SlotValues] = []
+        if found.slots is not None:
+            names = [name for name in fields if name not in FACTS_BY_NAME]
+            own = [name for name in names if name in _STORED]
+            pairs = [(self._arrays[f"loc.{name}"], self._over[f"loc.{name}"]) for name in own]
+            rows = Rows(found.slots, self.finder.take(found.slots, pairs), own)
+            taken.append(rows.taken)
+            ranges = self._ranges(found) if any(name in _RANGES for name in names) else {}
+            arrays = {name: ranges[name] if name in ranges else self._column(name, rows) for name in names}
+        for numbers, known in ((found.records, PLACE_FACTS), (found.networks, NETWORK_FACTS)):
+            facts = None if numbers is None else self.places if known is PLACE_FACTS else self.networks
+            if facts is not None and numbers is not None:
+                names = [name for name in fields if name in known]
+                rows = facts.rows(numbers, names)
+                taken.append(rows.taken)
+                arrays |= {name: facts.column(name, rows) for name in names}
+        counted = taken[0] if taken else self.finder.take(found.anywhere, [])
+        return Answer(
+            arrays=[arrays[name] if name in arrays else pa.nulls(len(found.column), TYPES[name]) for name in fields],
+            malformed=np.flatnonzero(found.anywhere == BAD) if counted.malformed else np.empty(0, np.int64),
+            not_covered=found.nowhere() if len(taken) > 1 else counted.not_covered,
+            absent=counted.absent,
+        )
 
     def _column(self, name: str, rows: "Rows") -> Any:
         if name in TEXT_NAMES:
@@ -105,87 +172,66 @@ class ArrowIndex:
             return pa.DictionaryArray.from_arrays(rows.array(pa.int16(), numbers), pa.array(names), safe=False)
         return rows.array(TYPES[name], rows.values[name])
 
-    def _ranges(self, rows: "Rows") -> dict[str, Any]:
+    def _ranges(self, found: "Found") -> dict[str, Any]:
         # One at a time: the neighbours of both layers decide what a range is. Repeated addresses cost a dict's lookup.
-        known: dict[Any, tuple[str, str]] = {}
-        firsts: list[str | None] = [None] * rows.count
-        lasts: list[str | None] = [None] * rows.count
-        covered = np.flatnonzero(rows.slots < ABSENT)
-        for row, address in zip(covered.tolist(), take(rows.column, covered).to_pylist(), strict=True):
-            found = known.get(address)
-            if found is None:
-                found = known[address] = self._range(address)
-            firsts[row], lasts[row] = found
-        return {"first": pa.array(firsts, pa.string()), "last": pa.array(lasts, pa.string())}
+        known: dict[Any, tuple[str, ...]] = {}
+        assert found.slots is not None
+        covered = np.flatnonzero(found.slots < ABSENT)
+        each: list[list[str | None]] = [[None] * len(found.slots) for _ in _RANGES]
+        for row, address in zip(covered.tolist(), take(found.column, covered).to_pylist(), strict=True):
+            ends = known.get(address)
+            if ends is None:
+                ends = known[address] = self._range(address)
+            for column, value in zip(each, ends, strict=True):
+                column[row] = value
+        return {name: pa.array(column, pa.string()) for name, column in zip(_RANGES, each, strict=True)}
 
-    def _range(self, address: str | int) -> tuple[str, str]:
-        family, value = parse(address) if isinstance(address, str) else (4, address)
+    def _range(self, address: str | int) -> tuple[str, ...]:
+        text = address if isinstance(address, str) else to_text(4, address)
+        family, value = parse(text)
         _, _, first, last = piece_of_both(self.base, self.overlay, family, value)
-        return to_text(family, first), to_text(family, last)
+        ends = to_text(family, first), to_text(family, last)
+        return *ends, network_around(text, *ends)
 
 
-class Rows:
-    """The rows of one column: their slots, what was taken from those, and which rows each layer covers.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where the addresses of ``column`` were found, an item a row of each array; None if its kind was not asked for.
 
-    ``values`` has the stored fields that were asked for, by name, an item a row.
+    ``slots`` are those of places, ``records`` the numbers of their records, ``networks`` of the records of networks.
     """
 
-    def __init__(self, column: Any, slots: Slots, taken: SlotValues, names: Sequence[str]) -> None:
-        self.column = column
-        self.slots = slots
-        self.count = len(slots)
-        self.taken = taken
-        self.values = dict(zip(names, taken.values, strict=True))
-
-    @cached_property
-    def malformed(self) -> NDArray[np.int64]:
-        """The rows whose address is malformed."""
-        return np.flatnonzero(self.slots == BAD) if self.taken.malformed else np.empty(0, np.int64)
-
-    @cached_property
-    def base(self) -> NDArray[np.int64]:
-        """The rows that the default layer answers."""
-        return np.flatnonzero(self.slots < OVERLAY)
-
-    @cached_property
-    def over(self) -> NDArray[np.int64]:
-        """The rows that the custom layer answers."""
-        return np.flatnonzero((self.slots >= OVERLAY) & (self.slots < ABSENT))
+    column: Any
+    slots: Slots | None
+    records: Slots | None
+    networks: Slots | None
 
     @property
-    def base_slots(self) -> Slots:
-        """The slots of `base`."""
-        return self.slots[self.base]
+    def anywhere(self) -> Slots:
+        """One of the arrays: all of them say of the same rows that they are malformed or absent."""
+        return next(each for each in (self.slots, self.records, self.networks) if each is not None)
 
-    @property
-    def over_slots(self) -> Slots:
-        """The slots of `over`, in that layer."""
-        return self.slots[self.over] & np.uint32(~OVERLAY & EMPTY)
-
-    def array(self, kind: Any, values: NDArray[Any], known: NDArray[np.bool_] | None = None) -> Any:
-        """An Arrow array over ``values`` itself, null if a row is not covered or not ``known``."""
-        validity = None if self.taken.is_whole else self.taken.validity
-        if known is not None and not known.all():
-            validity = self.taken.validity & np.packbits(known, bitorder="little")
-        return pa.Array.from_buffers(
-            kind, self.count, [None if validity is None else pa.py_buffer(validity), pa.py_buffer(values)]
-        )
+    def nowhere(self) -> int:
+        """The number of rows whose address is not covered by anything that was asked for."""
+        is_empty = np.ones(len(self.column), np.bool_)
+        for each in (self.slots, self.records, self.networks):
+            if each is not None:
+                is_empty &= each == EMPTY
+        return int(np.count_nonzero(is_empty))
 
 
-def _room(length: int, kind: "np.dtype[Any]") -> NDArray[Any]:
-    """Memory from Arrow's pool, which keeps what was freed: from the system, each page costs more than to fill it."""
-    return np.frombuffer(pa.allocate_buffer(length * kind.itemsize), kind) if length else np.empty(0, kind)
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answers for a column: an array for each field.
 
+    ``malformed`` are the rows whose address is that; ``not_covered`` counts those whose address nothing covers of what
+    was asked for, and ``absent`` nulls.
+    """
 
-def decoded(array: Any) -> Any:
-    """An array without its dictionary, for callers that should not receive the whole string table of the index."""
-    return array.dictionary_decode() if is_dictionary(array.type) else array
-
-
-def plain_type(field: str) -> Any:
-    """The type of a field if text is not dictionary-encoded."""
-    kind = TYPES[field]
-    return kind.value_type if is_dictionary(kind) else kind
+    arrays: list[Any]
+    malformed: NDArray[np.int64]
+    not_covered: int
+    absent: int
 
 
 def _string_table(reader: IndexReader, arrays: dict[str, NDArray[Any]]) -> Any:

@@ -15,6 +15,7 @@ from geolookup.lookup import asked as asking
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.addresses import IPV4_MAX, is_address, to_text
 from geolookup.model.errors import ColumnError, InvalidAddressError
+from geolookup.model.facts import FACT_NAMES
 from geolookup.model.types import FIELD_NAMES, FLAT_NAMES, Geolocation, Match
 from geolookup.settings.load import load
 from geolookup.sync import opening
@@ -27,8 +28,8 @@ Reread: TypeAlias = Callable[[str], str | None]
 Column = TypeVar("Column")
 _Answer = TypeVar("_Answer", Geolocation, Match)
 
-#: Every field, in the order in which an address's object has them.
-FIELDS: Final = FLAT_NAMES[1:]
+#: Every field: the members of an address's object in their order, its network, and the facts of its place and network.
+FIELDS: Final = (*FLAT_NAMES[1:], "network", *FACT_NAMES)
 #: The fields of an answer if none are asked for.
 DEFAULT_FIELDS: Final = ("country", "region", "city")
 #: The fields that have a function ``geo_FIELD`` in SQL; ``geo_json`` has all of an address's object.

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from geolookup.columns.arrow import locate_in_doubt
-from geolookup.columns.arrow_index import decoded, pa, plain_type
+from geolookup.columns.arrow_addresses import pa
+from geolookup.columns.arrow_rows import decoded, plain_type
 from geolookup.columns.common import FUNCTION_FIELDS, FUNCTIONS, Doubt, default_geo, json_of
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.errors import MissingExtraError

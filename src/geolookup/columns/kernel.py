@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from geolookup.index import native
 from geolookup.index.native import ABSENT, BAD, OVERLAY
 from geolookup.index.reader import EMPTY, IndexReader
-from geolookup.index.segments import segments_v4, segments_v6
+from geolookup.index.segments import numbers_of_records, segments_v4, segments_v6
 from geolookup.model.addresses import IPV4_MAX, parse
 from geolookup.model.errors import IndexDamagedError, InvalidAddressError
 
@@ -75,22 +75,35 @@ class SlotFinder:
     `BAD` for what is not an address, `ABSENT` for a null. `accelerated` says whether C searches; what it writes goes
     into memory that ``room`` gives.
 
+    With ``records`` the answer has the numbers of records in place of slots, and passes over weak records as over gaps.
+    So without ``overlay`` it answers for a file of networks, which has records alone.
+
     :raises IndexDamagedError: if a file's slots lead outside it
     :raises OutsideError: at the first row that is not null and whose text is not inside the buffers
     :raises ValueError: if the buffers are too short for the rows
     """
 
-    def __init__(self, base: IndexReader, overlay: IndexReader, room: Room = np.empty) -> None:
+    def __init__(
+        self, base: IndexReader, overlay: IndexReader | None, room: Room = np.empty, *, records: bool = False
+    ) -> None:
         self._room = room
         module = native.accelerator()
-        self._native: Any = None if module is None else native.open_searcher(module, base, overlay)
+        self._native: Any = None
+        if module is not None:
+            self._native = (
+                native.open_records(module, base, overlay)
+                if records or overlay is None
+                else native.open_searcher(module, base, overlay)
+            )
         self.accelerated = self._native is not None
         # A checkout may still hold a build that is older than this file.
         self._take: Any = getattr(module, "take", None)
-        self._counts = base.location_count, overlay.location_count
-        self._layers = [_Layer(base, 0)]
-        if overlay.location_count:
-            self._layers.insert(0, _Layer(overlay, OVERLAY))
+        records = records or overlay is None
+        layers = [_Layer(base, 0, records=records)]
+        if overlay is not None:
+            layers.insert(0, _Layer(overlay, OVERLAY, records=records))
+        self._counts = layers[-1].count, layers[0].count if overlay is not None else 0
+        self._layers = [layer for layer in layers if layer.count]
 
     def strings(
         self,
@@ -222,7 +235,7 @@ class SlotFinder:
             # Few segments begin inside a /64, so few rows have to look further than the upper half.
             further = (hi[position] == upper) & (lo[position] > lower)
             for row in np.flatnonzero(further).tolist():
-                slots[row] = layer.reader.find6(values[row])
+                slots[row] = layer.find6(values[row])
             _lay_under(found, slots, layer)
         held = np.flatnonzero((found == EMPTY) & (upper >> np.uint64(48) == 0x2002))  # of 6to4
         if len(held):
@@ -231,25 +244,52 @@ class SlotFinder:
 
 
 class _Layer:
-    """One layer's segments for searches without the accelerator, as they are needed: private memory, 8 bytes each."""
+    """One layer's segments for searches without the accelerator, as they are needed: private memory, 8 bytes each.
 
-    def __init__(self, reader: IndexReader, mark: int) -> None:
+    ``count`` is how many slots it has, or records if their numbers stand for slots.
+    """
+
+    def __init__(self, reader: IndexReader, mark: int, *, records: bool) -> None:
         self.reader = reader
         self.mark = np.uint32(mark)
+        self.count = reader.record_count if records else reader.location_count
+        self._records = records
 
     @cached_property
     def v4(self) -> tuple[Slots, Slots]:
-        return segments_v4(self.reader)
+        first, slots = segments_v4(self.reader, records=self._records)
+        return first, self._without_weak(slots)
 
     @cached_property
     def v6(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64], Slots]:
-        return segments_v6(self.reader)
+        upper, lower, slots = segments_v6(self.reader, records=self._records)
+        return upper, lower, self._without_weak(slots)
+
+    def find6(self, value: int) -> int:
+        """What stands for one IPv6 address."""
+        if not self._records:
+            return self.reader.find6(value)
+        found = self.reader.record(6, value)
+        return found if found == EMPTY or self.reader.slot_of_record(found) != EMPTY else EMPTY
+
+    def _without_weak(self, slots: Slots) -> Slots:
+        """What stands for segments, `EMPTY` where it is the number of a weak record."""
+        if not self._records or "record.slot" not in self.reader.header.sections:
+            return slots
+        numbers = numbers_of_records(self.reader)
+        covered = slots != EMPTY
+        if covered.any() and int(slots[covered].max()) >= len(numbers):
+            raise IndexDamagedError(
+                f"{self.reader.path}: a segment has a record that is not there: the file is damaged"
+            )
+        slots[covered] = numbers[slots[covered]]
+        return slots
 
 
 def _lay_under(found: Slots, slots: Slots, layer: _Layer) -> None:
     """Fill what is still empty in ``found`` with one layer's answers."""
     covered = slots != EMPTY
-    if covered.any() and int(slots[covered].max()) >= layer.reader.location_count:
+    if covered.any() and int(slots[covered].max()) >= layer.count:
         raise IndexDamagedError(f"{layer.reader.path}: a slot points to no location: the file is damaged")
     covered &= found == EMPTY
     np.copyto(found, slots | layer.mark, where=covered)

@@ -156,7 +156,7 @@ def _today() -> str:
 
 
 def _batches(addresses: Any) -> Iterator[tuple[str, Batch]]:
-    from geolookup.columns.arrow_index import pa
+    from geolookup.columns.arrow_addresses import pa
 
     if isinstance(addresses, str | bytes | os.PathLike):  # text can be iterated too, a character at a time
         raise ColumnError("this is text, not a column of addresses: `geolookup map FILE` draws a map of a file")

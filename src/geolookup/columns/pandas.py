@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from geolookup.columns.arrow import locate_in_doubt
-from geolookup.columns.arrow_index import decoded, pa
+from geolookup.columns.arrow_addresses import pa
+from geolookup.columns.arrow_rows import decoded
 from geolookup.columns.common import DEFAULT_FIELDS, Doubt, Errors, Shortcuts, checked_fields, column_named
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.errors import ColumnError, MissingExtraError

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from geolookup.columns.arrow import locate_in_doubt
-from geolookup.columns.arrow_index import decoded, pa, plain_type
+from geolookup.columns.arrow_addresses import pa
+from geolookup.columns.arrow_rows import decoded, plain_type
 from geolookup.columns.common import DEFAULT_FIELDS, Doubt, Errors, Shortcuts, checked_fields, column_named
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.errors import MissingExtraError
@@ -71,7 +72,14 @@ def geo(column: str | pl.Expr) -> GeoNamespace:
     return GeoNamespace(pl.col(column) if isinstance(column, str) else column)
 
 
-_KINDS = {pa.string(): pl.String, pa.float64(): pl.Float64, pa.int64(): pl.Int64, pa.bool_(): pl.Boolean}
+_KINDS = {
+    pa.string(): pl.String,
+    pa.float64(): pl.Float64,
+    pa.int64(): pl.Int64,
+    pa.uint16(): pl.UInt16,
+    pa.uint32(): pl.UInt32,
+    pa.bool_(): pl.Boolean,
+}
 
 
 def _located(

@@ -10,7 +10,8 @@ import msgspec
 
 from geolookup.base.reasons import reason
 from geolookup.base.text import count
-from geolookup.columns.arrow_index import pa, sample_of
+from geolookup.columns.arrow_addresses import pa
+from geolookup.columns.arrow_index import sample_of
 from geolookup.columns.common import ENOUGH_VALUES, check_columns
 from geolookup.model.addresses import to_text
 from geolookup.model.errors import ColumnError, DataFileError

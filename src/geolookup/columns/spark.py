@@ -9,12 +9,16 @@ from functools import partial
 from typing import Any
 
 from geolookup.columns.arrow import locate_with, raise_first
-from geolookup.columns.arrow_index import ArrowIndex, decoded, pa, plain_type
+from geolookup.columns.arrow_addresses import pa
+from geolookup.columns.arrow_index import ArrowIndex
+from geolookup.columns.arrow_rows import decoded, plain_type
 from geolookup.columns.common import DEFAULT_FIELDS, Errors, check_columns, checked_fields, default_geo
 from geolookup.index.layout import HEADER_CHECK
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.engine import GeoLookup
+from geolookup.lookup.snapshot import Snapshot
 from geolookup.model.errors import MissingExtraError, StateError
+from geolookup.model.facts import NETWORK_FACTS
 
 try:
     from pyspark import SparkFiles
@@ -26,8 +30,8 @@ __all__ = ["locate"]
 
 #: The files that were shipped already: (application, name of the file).
 _shipped: set[tuple[str, str]] = set()
-#: In a worker: the indexes that it has mapped, by the names of both files. Spark keeps workers from task to task.
-_mapped: dict[tuple[str, str], ArrowIndex] = {}
+#: In a worker: the indexes that it has mapped, by the names of their files. Spark keeps workers from task to task.
+_mapped: dict[tuple[str, ...], ArrowIndex] = {}
 
 
 def locate(
@@ -41,7 +45,8 @@ def locate(
 ) -> Any:
     """The DataFrame with one more column for each field, named ``prefix`` and the field.
 
-    ``column`` is text, or integers that are IPv4 addresses. The index that ``geo`` serves now (if None, the one of the
+    ``column`` is text, or integers that are IPv4 addresses. AS numbers are long, and the accuracy radius int, since
+    Spark has no unsigned types. The index that ``geo`` serves now (if None, the one of the
     settings' state directory) is shipped to the executors by ``addFile``, once for each application, and each worker
     maps it once. A later sync does not change this frame. Executors need geolookup and pyarrow installed. An answer is
     null if the address is null, malformed or not covered.
@@ -53,14 +58,22 @@ def locate(
     check_columns(frame.columns, column, [prefix + name for name in names])
     geo = default_geo() if geo is None else geo
     context = frame.sparkSession.sparkContext
-    base, overlay = geo.with_readers(lambda *readers: tuple(_ship(context, reader) for reader in readers))
-    schema = types.StructType([*frame.schema.fields, *(types.StructField(prefix + n, _kind(n)) for n in names)])
-    work = partial(_locate_batches, files=(base, overlay), column=column, fields=names, prefix=prefix, errors=errors)
+    files = geo.with_networks(lambda snapshot: tuple(_ship(context, reader) for reader in _readers(snapshot, names)))
+    schema = types.StructType(
+        [*frame.schema.fields, *(types.StructField(prefix + n, _KINDS[plain_type(n)]) for n in names)]
+    )
+    work = partial(_locate_batches, files=files, column=column, fields=names, prefix=prefix, errors=errors)
     return frame.mapInArrow(work, schema)
 
 
+def _readers(snapshot: Snapshot, fields: tuple[str, ...]) -> list[IndexReader]:
+    """The files that these fields need: both layers, and networks if there are any."""
+    networks = snapshot.networks() if any(name in NETWORK_FACTS for name in fields) else None
+    return [snapshot.base.reader, snapshot.custom.reader, *([networks.reader] if networks is not None else [])]
+
+
 def _ship(context: Any, reader: IndexReader) -> str:
-    """Have every executor get the file of one layer; returns the name under which it finds it."""
+    """Have every executor get one file; returns the name under which it finds it."""
     # All files of an application share one folder there, so the name has to tell one content from another.
     name = f"geolookup-{reader.layer}-{reader.metadata[HEADER_CHECK]}"
     if (context.applicationId, name) in _shipped:
@@ -83,7 +96,7 @@ def _ship(context: Any, reader: IndexReader) -> str:
 def _locate_batches(
     batches: Iterator[Any],
     *,
-    files: tuple[str, str],
+    files: tuple[str, ...],
     column: str,
     fields: tuple[str, ...],
     prefix: str,
@@ -92,22 +105,29 @@ def _locate_batches(
     """The work of one worker: answer the batches of its partition."""
     answers = _mapped.get(files)
     if answers is None:
-        base, overlay = (IndexReader.open(SparkFiles.get(name)) for name in files)
-        answers = _mapped[files] = ArrowIndex(base, overlay)
+        base, overlay, *networks = (IndexReader.open(SparkFiles.get(name)) for name in files)
+        answers = _mapped[files] = ArrowIndex(base, overlay, lambda: networks[0] if networks else None)
     for batch in batches:
         located = locate_with(answers, batch.column(column), fields)
         if errors == "raise":
             raise_first([located])
         yield pa.RecordBatch.from_arrays(
-            [*batch.columns, *(decoded(answer) for answer in located.batch.columns)],
+            [*batch.columns, *(_signed(decoded(answer)) for answer in located.batch.columns)],
             names=[*batch.schema.names, *(prefix + name for name in fields)],
         )
 
 
-def _kind(field: str) -> Any:
-    kind = plain_type(field)
-    if kind == pa.string():
-        return types.StringType()
-    if kind == pa.float64():
-        return types.DoubleType()
-    return types.LongType() if kind == pa.int64() else types.BooleanType()
+#: Spark has no unsigned numbers: wider ones hold them.
+_KINDS = {
+    pa.string(): types.StringType(),
+    pa.float64(): types.DoubleType(),
+    pa.int64(): types.LongType(),
+    pa.uint16(): types.IntegerType(),
+    pa.uint32(): types.LongType(),
+    pa.bool_(): types.BooleanType(),
+}
+
+
+def _signed(array: Any) -> Any:
+    kind = {pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}.get(array.type)
+    return array if kind is None else array.cast(kind)

@@ -9,7 +9,8 @@ import msgspec
 
 from geolookup.base.reasons import reason
 from geolookup.base.text import harmless
-from geolookup.columns.arrow_index import decoded, pa, plain_type
+from geolookup.columns.arrow_addresses import pa
+from geolookup.columns.arrow_rows import decoded, plain_type
 from geolookup.columns.readers import Chunk, Form, Reader
 from geolookup.model.errors import DataFileError
 

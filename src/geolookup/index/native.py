@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
+    from typing_extensions import Buffer
+
     from geolookup.index import _native
     from geolookup.index.reader import IndexReader
     from geolookup.model.types import Geolocation, Match
@@ -48,10 +50,18 @@ def open_layer(
     facts: "_native.Facts | None" = None,
     network: "type[Any] | None" = None,
     records: object = None,
+    slot_of: "Buffer | None" = None,
 ) -> "_native.Layer":
-    """One open index file, whose segments have numbers below ``locations``; for the rest see ``_native.Layer``."""
-    sections = tuple(reader.section_bytes(name) if name in reader.header.sections else None for name in _SECTIONS)
-    layer: _native.Layer = module.Layer(sections, locations, places, facts, network, records)
+    """One open index file, whose segments have numbers below ``locations``; for the rest see ``_native.Layer``.
+
+    ``slot_of`` says the slot of each record in place of the file, as unsigned 32-bit integers.
+    """
+    sections: list[Buffer | None] = [
+        reader.section_bytes(name) if name in reader.header.sections else None for name in _SECTIONS
+    ]
+    if slot_of is not None:
+        sections[-1] = slot_of
+    layer: _native.Layer = module.Layer(tuple(sections), locations, places, facts, network, records)
     return layer
 
 
@@ -78,6 +88,28 @@ def open_searcher(
     ]
     searcher: _native.Searcher = module.Searcher(*layers, match, open_networks)
     return searcher
+
+
+def open_records(module: "ModuleType", base: "IndexReader", overlay: "IndexReader | None" = None) -> "_native.Searcher":
+    """A searcher that answers with the numbers of records in place of slots, and passes over weak records like gaps.
+
+    Without ``overlay``, of a file of networks, it searches ``base`` alone.
+    """
+    readers = (base,) if overlay is None else (base, overlay)
+    layers = [open_layer(module, reader, reader.record_count, slot_of=_numbers(reader)) for reader in readers]
+    if overlay is None:
+        layers.append(open_layer(module, base, 0))  # without locations it is never searched
+    searcher: _native.Searcher = module.Searcher(*layers)
+    return searcher
+
+
+def _numbers(reader: "IndexReader") -> "Buffer | None":
+    """The number of each record itself, `EMPTY` of a weak one; None if records have the numbers of slots."""
+    if "record.slot" not in reader.header.sections:
+        return None
+    from geolookup.index.segments import numbers_of_records  # late: single lookups need no numpy
+
+    return numbers_of_records(reader).data
 
 
 def open_places(

@@ -74,11 +74,21 @@ class Records:
 
         :raises IndexDamagedError: if the file is damaged there
         """
-        from geolookup.index import mmdb  # late: a plain lookup needs none
-
         column = self._columns.get(key)
         try:
             number = 0 if column is None else column[record]
+        except (IndexError, ValueError) as error:
+            raise failed(self._path, error) from error
+        return self.value(number)
+
+    def value(self, number: int) -> "Any":
+        """The part of a number, as `decoded` gives it; None of 0.
+
+        :raises IndexDamagedError: if the file is damaged there
+        """
+        from geolookup.index import mmdb  # late: a plain lookup needs none
+
+        try:
             if not number:
                 return None
             if number not in self._decoded:
@@ -87,7 +97,7 @@ class Records:
                 self._decoded[number] = mmdb.plain(self._part(number))
             return self._decoded[number]
         except mmdb.BadValueError as error:
-            raise damaged(self._path, f"the part {key} of record {record}: {error}") from error
+            raise damaged(self._path, f"parts.bytes: entry {number}: {error}") from error
         except (IndexError, ValueError) as error:
             raise failed(self._path, error) from error
 

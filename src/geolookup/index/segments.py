@@ -64,6 +64,15 @@ def _slots(path: str, arrays: Mapping[str, Array], family: str, part: slice, *, 
     return found
 
 
+def numbers_of_records(reader: "IndexReader") -> U32:
+    """The number of each record of a file, or `EMPTY` if it is weak: it does not say where its addresses are."""
+    numbers: U32 = np.arange(reader.record_count, dtype=np.uint32)
+    of_record = reader.arrays().get("record.slot")
+    if of_record is not None:
+        numbers[of_record == EMPTY] = EMPTY
+    return numbers
+
+
 class SegmentSections:
     """Takes segments in the order of their addresses, piece by piece, and makes the sections that hold them."""
 

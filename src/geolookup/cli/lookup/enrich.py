@@ -188,7 +188,7 @@ def _run(
 
 def _nothing(chunk: Any) -> Any:
     """The column of addresses for rows without the address' member."""
-    from geolookup.columns.arrow_index import pa
+    from geolookup.columns.arrow_addresses import pa
 
     return pa.nulls(chunk.batch.num_rows)
 

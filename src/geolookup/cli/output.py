@@ -214,8 +214,8 @@ def answers(
     It writes as it goes, so a stream of any length needs constant memory. ``only`` are the members that are written,
     all of them if it is None; as text they are values, separated by tabs. With ``ranges``, CSV has columns for the
     sizes of their parts. ``record_of`` gives the record of an address: paths in ``only`` lead into it, and without
-    ``only`` it is written whole. ``network_of`` gives its network, whose typed facts are members then;
-    ``words_of`` has the words for the networks of a part that has no place.
+    ``only`` it is written whole. ``network_of`` gives its network, whose typed facts are members then: those of a
+    part are its first address's. ``words_of`` has the words for the networks of a part.
     """
     from geolookup.lookup.members import more_of  # late: most commands answer for no address
 
@@ -223,14 +223,13 @@ def answers(
     with_more = only is None or any(name not in FLAT_NAMES for name in only)
 
     def network(address: str, error: str | None, part: "RangePart | None") -> "Network | None":
-        # A part of a range has one place, and maybe many networks.
-        if network_of is None or error is not None or part is not None or not address:
+        if network_of is None or error is not None or not address:
             return None
-        return network_of(address)
+        return network_of(address if part is None else part.first)
 
     def flat(address: str, match: Match | None, error: str | None, part: "RangePart | None") -> dict[str, Any]:
         found = flat_answer(address, match, error, part)
-        if network_of is not None and error is None and part is None and with_more:
+        if network_of is not None and error is None and with_more:
             found |= more_of(match, network(address, error, part))
         if record_of is None:
             return found
@@ -253,10 +252,13 @@ def answers(
     elif form == "text":
 
         def write_text(address: str, match: Match | None, error: str | None, part: "RangePart | None" = None) -> None:
-            its = network(address, error, part) if match is None or shows_networks() else None
-            words = "" if its is None else network_text(its.facts)
-            if part is not None and match is None and words_of is not None:
-                words = words_of(part)
+            words = ""
+            if match is None or shows_networks():
+                # A part of a range has one place, and maybe many networks.
+                if part is not None and words_of is not None:
+                    words = words_of(part)
+                elif (its := network(address, error, part)) is not None:
+                    words = network_text(its.facts)
             _write_text(out, address, match, error, part, words)
             if record_of is not None and error is None:
                 for path, value in _leaves(flat(address, match, error, part)["record"]):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangePart:
-    """A piece of a range in which every address has the same answer: ``match``, or None if it is not covered.
+    """A piece of a range in which every address has the same answer: ``match``, or None if it has no place.
 
     ``first`` and ``last`` are the inclusive ends of the piece, cut to the range; those of ``match`` are the same.
     ``addresses`` is its size, and ``share`` what that is of the whole range.
@@ -49,8 +49,12 @@ class Piece:
     match: Match | None
 
 
-def parts_of_range(snapshot: "Snapshot", text: str, family: "Family", first: int, last: int, most: int) -> RangeAnswer:
+def parts_of_range(
+    snapshot: "Snapshot", text: str, family: "Family", first: int, last: int, most: int, *, facts: bool = False
+) -> RangeAnswer:
     """The content of a range, with its ``most`` largest parts; memory does not grow with the range. ``text`` names it.
+
+    With ``facts`` a part has one answer in all that is known, of its network too.
 
     :raises IndexDamagedError: if the file is damaged there
     """
@@ -59,7 +63,7 @@ def parts_of_range(snapshot: "Snapshot", text: str, family: "Family", first: int
 
     def counted() -> Iterator[tuple[int, int, Match | None]]:
         nonlocal count, covered
-        for part in snapshot.matches(text, family, first, last):
+        for part in snapshot.matches(text, family, first, last, facts=facts):
             count += 1
             covered &= part[2] is not None
             yield part

@@ -272,20 +272,35 @@ class Snapshot:
             first, last = max(first, low), min(last, high)
         return first, last
 
-    def matches(self, text: str, family: "Family", first: int, last: int) -> Iterator[tuple[int, int, Match | None]]:
+    def matches(
+        self, text: str, family: "Family", first: int, last: int, *, facts: bool = False
+    ) -> Iterator[tuple[int, int, Match | None]]:
         """The answers for the addresses from ``first`` to ``last``: pieces with their ends, gaps with None.
 
-        The pieces are cut to the range, and so are the ends of their matches, which repeat ``text``.
+        The pieces are cut to the range, and so are the ends of their matches, which repeat ``text``. With ``facts`` all
+        that is known, of the network too, is the same in the whole of a piece, else the place.
         """
+        alike = self._alike if facts else _whole
         reached = first
         for low, high, layer, slot in self._answers(family, first, last):
             if low > reached:
-                yield reached, low - 1, None
-            ends = to_text(family, low), to_text(family, high)
-            yield low, high, _match(layer, slot, text, ends, self._networks, (family, low))
+                for begin, end in alike(family, reached, low - 1):
+                    yield begin, end, None
+            for begin, end in alike(family, low, high):
+                ends = to_text(family, begin), to_text(family, end)
+                yield begin, end, _match(layer, slot, text, ends, self._networks, (family, begin))
             reached = high + 1
         if reached <= last:
-            yield reached, last, None
+            for begin, end in alike(family, reached, last):
+                yield begin, end, None
+
+    def _alike(self, family: "Family", first: int, last: int) -> Iterator[tuple[int, int]]:
+        """The ranges among addresses with one place, or none, in each of which all that is known is the same."""
+        reached = first
+        while reached <= last:
+            end = min(self.record_ends(family, reached)[1], last)
+            yield reached, end
+            reached = end + 1
 
     def segments(self, family: "Family", layer: Layer | None = None, start: int = 0) -> Iterator[Segment]:
         """Walk the covered ranges, ascending from ``start``: of one layer, or as both answer together."""
@@ -337,6 +352,10 @@ class Snapshot:
                 if last >= over_last:
                     break
                 first, last, slot = next(base)
+
+
+def _whole(_family: "Family", first: int, last: int) -> Iterator[tuple[int, int]]:
+    yield first, last
 
 
 def _segment(first: int, last: int, source: OpenLayer, slot: int, layer: Layer) -> Segment:

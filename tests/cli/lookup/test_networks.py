@@ -103,6 +103,50 @@ def test_a_range_without_a_place_says_what_is_known_of_its_networks(capsys: pyte
     assert "\tnot covered\t" in capsys.readouterr().out
 
 
+def test_on_a_terminal_a_part_of_a_range_ends_with_its_network_or_their_number() -> None:
+    assert on_a_terminal("8.8.8.0/25") == [
+        "8.8.8.0/25\tMountain View, US\t8.8.8.0-8.8.8.127\t128 addresses\t100.0%\tAS15169 Google LLC"
+    ]
+    assert on_a_terminal("8.8.8.0/24", "1.1.1.0/24")[1].endswith("\t256 addresses\t100.0%")
+
+
+def test_facts_of_a_range_are_those_of_each_of_its_parts(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--fields", "first,last,country,asn,isp", "--format", "csv")
+    assert run(["8.8.7.0-8.8.9.255", *options]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "first,last,country,asn,isp,error",
+        "8.8.7.0,8.8.7.255,,15169,,",
+        "8.8.8.0,8.8.8.255,US,15169,Somebody,",
+        "8.8.9.0,8.8.9.255,,15169,,",
+    ]
+    found = answers(capsys, "lookup", "9.9.8.0/23")
+    assert [(each["first"], each["addresses"], each["is_anonymous_vpn"]) for each in found] == [
+        ("9.9.8.0", 256, None),
+        ("9.9.9.0", 256, True),
+    ]
+    assert run(["9.9.8.0/23"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1, "without facts there is one answer: no place"
+
+
+def test_facts_are_those_of_a_kept_generation_too(
+    capsys: pytest.CaptureFixture[str], home: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "asn.csv"
+    path.write_text(_ASN.replace("15169,Google LLC", "64500,Somebody else"), encoding="utf-8")
+    sources = [
+        SourceSettings(name=name, location=os.fspath(tmp_path / f"{name}.csv")) for name in ("city", "asn", "below")
+    ]
+    pull(StateDirectory(home), Settings(sources=tuple(sources)))
+    fields = ("--fields", "asn,as_organization,traits.autonomous_system_number")
+    for asked, number in (((), "64500\tSomebody else"), (("--as-of", "1"), "15169\tGoogle LLC")):
+        assert run(["lookup", "8.8.8.8", *asked, *fields]) == 0
+        assert capsys.readouterr().out == f"{number}\t{number.split(chr(9))[0]}\n"
+        assert run(["lookup", "8.8.8.0/25", *asked, "--field", "asn"]) == 0
+        assert capsys.readouterr().out == f"{number.split(chr(9))[0]}\n"
+        (found,) = answers(capsys, "lookup", "8.8.8.8", *asked, "--record")
+        assert found["record"]["traits"]["autonomous_system_number"] == found["asn"] == int(number.split("\t")[0])
+
+
 def answers(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
     capsys.readouterr()
     run([*arguments, "--json"])

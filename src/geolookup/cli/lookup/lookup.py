@@ -20,6 +20,7 @@ from geolookup.lookup.members import NAMES
 from geolookup.lookup.ranges import RangePart, parts_of_range
 from geolookup.model.addresses import parse
 from geolookup.model.errors import InvalidAddressError, InvalidRangeError
+from geolookup.model.types import FLAT_NAMES
 from geolookup.sources.bundled import BUNDLED, MORE
 from geolookup.sync import opening
 
@@ -77,7 +78,8 @@ def lookup(
     """Look up IP addresses: the geolocation of each, and the range that decides it.
 
     \b
-    Of a network or a range, the parts that have one answer, the largest first, with their sizes.
+    Of a network or a range, the parts that have one answer, the largest first, with their sizes. If facts are
+    asked for, as JSON or by --fields, a part is alike in all of them, and there may be more parts.
 
     \b
     Addresses are arguments, or come from files, one per line; - reads standard input. Files may be
@@ -119,11 +121,13 @@ def lookup(
             words_of=partial(_networks_of, geo),
         )
         write = stack.enter_context(answers)
+        # What is written of a part of a range must be so in the whole of it.
+        facts = record or form in ("json", "ndjson") or any(name not in FLAT_NAMES for name in only or ())
         without_city = False
         reached = interrupt.Progress("address")
         with tally.sums() if is_stream else contextlib.nullcontext():
             for where, text in _asked(addresses, files, delimiter):
-                without_city |= _answer(geo, write, tally, where, text, pick, top)
+                without_city |= _answer(geo, write, tally, where, text, pick, top, facts=facts)
                 reached.done += 1
         if not is_stream:
             tally.say_rest()
@@ -137,15 +141,20 @@ def _has_ranges(addresses: tuple[str, ...]) -> bool:
     return any("/" in address or "-" in address[1:] for address in addresses)
 
 
-def _answer(geo: GeoLookup, write: output.Write, tally: Tally, where: str, text: str, pick: Pick, top: int) -> bool:
-    """Write the answer for what was asked; true if a source has it and does not know the city."""
+def _answer(
+    geo: GeoLookup, write: output.Write, tally: Tally, where: str, text: str, pick: Pick, top: int, *, facts: bool
+) -> bool:
+    """Write the answer for what was asked; true if a source has it and does not know the city.
+
+    With ``facts`` a part of a range is alike in all of them.
+    """
     try:
         found = [(text, geo.match(text))]
     except InvalidAddressError:
         try:
             wanted = _range(text)
             if wanted is not None:
-                return _answer_range(geo, write, tally, text, wanted, top)
+                return _answer_range(geo, write, tally, text, wanted, top, facts=facts)
             found = [(address, geo.match(address)) for address in read_field(text, pick)]
             if not found and not where:
                 raise  # a script's variable that is not set; blanks keep the places of lines only in streams
@@ -179,9 +188,16 @@ def _range(text: str) -> "tuple[Family, int, int] | None":
 
 
 def _answer_range(
-    geo: GeoLookup, write: output.Write, tally: Tally, text: str, wanted: "tuple[Family, int, int]", top: int
+    geo: GeoLookup,
+    write: output.Write,
+    tally: Tally,
+    text: str,
+    wanted: "tuple[Family, int, int]",
+    top: int,
+    *,
+    facts: bool,
 ) -> bool:
-    answer = geo.with_snapshot(lambda snapshot: parts_of_range(snapshot, text, *wanted, top))
+    answer = geo.with_snapshot(lambda snapshot: parts_of_range(snapshot, text, *wanted, top, facts=facts))
     for part in answer.parts:
         write(text, part.match, None, part)
     if answer.count > top:
@@ -194,7 +210,7 @@ def _answer_range(
 
 
 def _networks_of(geo: GeoLookup, part: RangePart) -> str:
-    """The words for the network of a part that has no place, "" if nothing is known of it; of several their number."""
+    """The words for the network of a part, "" if nothing is known of it; of several their number."""
     family, first = parse(part.first)
     _, last = parse(part.last)
     pieces = geo.with_snapshot(lambda snapshot: list(snapshot.networks_in(family, first, last)))

@@ -278,3 +278,46 @@ def test_a_name_that_a_colleague_took_back_is_a_conflict_with_the_next_name(pers
     person("push", exits=3)
     assert "has changed Berlin" in person.said or "has changed Spandau" in person.said
     assert person.there[-1][0] == "Berlin"
+
+
+# A third trial: what a colleague gave to a place that is held
+
+
+def _changes(person: Person, *blocks: str, **fields: str) -> None:
+    """A colleague gives blocks to our place, and changes fields of it."""
+    place = person.upstream.places[-1]
+    changed = tuple({**place.as_fields(), **fields}.values())
+    given = frozenset((f"{block}.0", f"{block}.255") for block in blocks)
+    person.upstream.colleague_changes(-1, type(place)(changed, place.blocks | given), who="colleague")
+
+
+@pytest.mark.parametrize(("seen", "theirs"), [(False, {"areacode": "030"}), (True, {"city": "Spandau"})])
+def test_a_block_of_a_colleague_is_in_lookups_while_the_place_is_held(
+    person: Person, seen: bool, theirs: dict[str, str]
+) -> None:
+    locid = person.has("10.1.0.0/24") if seen else person.creates("10.1.0.0/24")
+    if seen:
+        person("custom", "update", locid, "--city", "Potsdam")
+    person("push")
+    _changes(person, "10.2.0", **theirs)
+    settle()
+    person("sync", exits=3)
+    assert "does not show them" in person.said
+    assert person.looks_up("10.1.0.1", "10.2.0.1") == [-1, -1]
+    ours = "Potsdam" if seen else "Berlin"
+    assert json.loads(person("lookup", "10.2.0.1", "--format", "ndjson"))["city"] == ours  # until a person decides
+    place = person.upstream.places[-1]
+    blocks = place.blocks - {("10.2.0.0", "10.2.0.255")}
+    person.upstream.colleague_changes(-1, type(place)(place.fields, blocks), who="colleague")
+    settle()
+    person("sync", exits=None)
+    assert person.looks_up("10.1.0.1", "10.2.0.1") == [-1, 1]
+
+
+def test_a_block_of_a_colleague_is_in_lookups_though_what_was_pushed_has_not_settled(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "add-block", locid, "10.3.0.0/24")
+    person("push")
+    _changes(person, "10.2.0")
+    person("sync")
+    assert person.looks_up("10.1.0.1", "10.2.0.1", "10.3.0.1") == [-1, -1, -1]

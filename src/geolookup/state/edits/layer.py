@@ -1,12 +1,10 @@
 """The custom layer as this machine sees it: a generation's custom geolocations, and over them the places of its own.
 
-A place of this machine is what the last conclusive list had of it, with every open edit. A newer list says so itself.
+A place of this machine is what the newest list has of it, with every open edit: only a conclusive list ends one.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-
-from msgspec.structs import replace
 
 from geolookup.model.types import Geolocation
 from geolookup.state.base.marks import Begun
@@ -14,9 +12,8 @@ from geolookup.state.edits.outbox.kept import OPEN, Kept
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.payload import content_of, geolocation
 from geolookup.state.edits.outbox.row import OutboxRow
-from geolookup.state.edits.places.concluding import look_at
+from geolookup.state.edits.places.concluding import look_at, over
 from geolookup.state.edits.places.likeness import Forms
-from geolookup.state.edits.places.place import target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +59,8 @@ def lay_over(places: Iterable[Geolocation], ours: Iterable[Kept], forms: Forms, 
             another = look_at(place, found, forms, conclusive=False).another
             if place.number is None or not another:
                 del layer[number]
-            if not another and not place.requests and listed >= kept.seen and place.number is not None:
-                # Nothing is under way: the list is what the service has, but for what a delete-all of ours took.
-                content = target(place.intents, replace(found, blocks=found.blocks | place.owed))
+            if not another and listed >= kept.since and place.number is not None:
+                content = over(place, found).shown
         if content is not None:
             shown[kept.shown] = Laid(place=geolocation(kept.shown, content), edits=kept.pending)
     return {**layer, **shown}

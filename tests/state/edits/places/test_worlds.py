@@ -61,6 +61,7 @@ BROKEN = {
     "every number in an answer is right": (((worlds,), "answered", _believed), (2, 1, 1)),
     "two places may share a number": (((worlds,), "reconcile", _unclaimed), (2, 1, 1)),
     "nobody else changes anything": (((deciding,), "conflicting", lambda *_: []), (1, 0, 1)),
+    "what is held stays as it was": (((concluding,), "over", lambda place, _: place), (1, 0, 1)),
     "a create that was lost made nothing": (((worlds.Exact,), "same", lambda *_: False), (1, 1, 0)),
     "no create is applied twice": (((concluding,), "twins_of", lambda *_: {}), (1, 1, 0)),
 }

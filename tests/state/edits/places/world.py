@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from geolookup.state.edits.outbox.stations import pending
 from geolookup.state.edits.places.choosing import CHOICES, chosen
-from geolookup.state.edits.places.concluding import Before, answered, concluded, look_at, sent, settled
+from geolookup.state.edits.places.concluding import Before, answered, concluded, look_at, over, sent, settled
 from geolookup.state.edits.places.place import Content, Intent, Place, Request, Values
 from geolookup.state.edits.places.reconcile import Hold, Send, reconcile
 
@@ -71,6 +71,8 @@ class World(NamedTuple):
     faults: int = 0
     moves: int = 0
     colleagues: int = 0
+    #: The blocks that the last conclusive list showed of each place.
+    seen: frozenset[tuple[int, object]] = frozenset()
     #: Numbers whose name a colleague took back to the one before, which no person here was told of.
     taken_back: frozenset[int] = frozenset()
     #: Whether anything happened that does not happen on a plain service, where answers can only be lost.
@@ -328,8 +330,12 @@ def synced(world: World, shelf: Shelf) -> World:
     before = {place: Before(known=contents(shelf)) for place, shelf in world.beside}
     found = concluded(world.places, contents(shelf), before=before, forms=EXACT)
     twins = {owner for number, (owner, _) in shelf if number in found.twins}
+    there = {(number, owner): content.blocks for number, (owner, content) in shelf}
     return world._replace(
         places=found.places,
+        seen=frozenset(
+            (each.id, block) for each in found.places for block in there.get((each.number or 0, each.id), ())
+        ),
         held=tuple(sorted(found.held.items(), key=lambda each: each[0])),
         told=world.told | twins | set(found.ended),
         taken_back=frozenset(),  # whoever edits from here on has seen it, and what is held was told
@@ -375,11 +381,24 @@ def check(world: World) -> None:
         if place.id in world.told:
             continue
         shown = place.shown
-        for _, item, wanted in (claim for claim in world.claims if claim[0] == place.id):
-            if has(shown, item) != wanted:
-                raise Violated(
-                    f"lookups of place {place.id} have {item} {has(shown, item)}, and {wanted} was asked for"
-                )
+        for content in (shown, *over_lists(world, place)):
+            for _, item, wanted in (claim for claim in world.claims if claim[0] == place.id):
+                if has(content, item) != wanted:
+                    raise Violated(
+                        f"lookups of place {place.id} have {item} {has(content, item)}, and {wanted} was asked for"
+                    )
+        takes = frozenset().union(*(intent.takes for intent in place.intents))
+        for _, block in (each for each in world.seen if each[0] == place.id):
+            if shown is not None and block not in shown.blocks | takes:
+                raise Violated(f"lookups of place {place.id} lack block {block}, which the last list showed")
+
+
+def over_lists(world: World, place: Place) -> Iterator[Content | None]:
+    """The place as lookups have it over each list that may be read now, conclusive or not."""
+    for shelf in world.window:
+        found = None if place.number is None else contents(shelf).get(place.number)
+        if found is not None and not look_at(place, found, EXACT, conclusive=False).another:
+            yield over(place, found).shown
 
 
 def check_rest(world: World) -> None:

@@ -41,6 +41,10 @@ class Judge:
                 kept for kept in self._world.places() if any(sent.ended is None for sent in kept.sent.values())
             ]
             assert all(sum(sent.ended is None for sent in kept.sent.values()) == 1 for kept in under_way)
+            for kept in under_way:
+                newest = kept.place.requests[-1]
+                if newest.what == "create":
+                    self._memory.created.setdefault(min(kept.rows), set()).add(newest.values)
             if key is not None:
                 (kept,) = (kept for kept in under_way if key in {sent.key for sent in kept.sent.values()})
                 if what == "create":
@@ -115,6 +119,8 @@ class Judge:
                 expected = winner(layer, parse(address)[1])
                 if found.geolocation.locid in memory.spoilt_before_it_was_listed.values():
                     continue  # made unlike what we created before a list had it: it is shown as the foreign client's
+                if found.geolocation.locid in memory.adopted_by_person - memory.pulled.keys():
+                    continue  # a person says that it is what was created here: so it is shown until the next pull
                 assert found.geolocation.locid == (expected or 1), address
                 if expected is not None:
                     assert tuple(found.geolocation.fields().values()) == layer[expected].fields
@@ -155,8 +161,9 @@ class Judge:
                 # Only what is equal can be taken for it.
                 assert any(fields == tuple(row.payload["fields"].values()) for fields, _ in service.states[locid])
                 continue
-            # What creates that are equal have made is interchangeable.
-            equal = {each.id for each in rows if each.operation == "create" and each.payload == row.payload}
+            # What creates that are equal have made is interchangeable: later edits of their fields went with them.
+            asked = memory.created.get(row.id, {tuple(row.payload["fields"].values())})
+            equal = {row.id, *(edit for edit, sent in memory.created.items() if sent & asked)}
             assert memory.edit_of(made_by) in equal or made_by in service.too_late or locid in memory.adopted_by_person
         deleted_here = {aliases.get(row.locid, row.locid) for row in rows if row.operation == "delete"}
         for locid in set(service.made) - set(service.places):

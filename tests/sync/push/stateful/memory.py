@@ -36,6 +36,8 @@ class Memory:
         self.adopted_by_person: set[int] = set()
         #: The create that each key was sent for, and the keys of those whose geolocation a person took for another's.
         self.sent_for: dict[str | None, int] = {}
+        #: The fields that each create was about to be sent with.
+        self.created: dict[int, set[tuple[Any, ...]]] = {}
         self.taken_by_person: set[str | None] = set()
         self.foreign_deleted: set[int] = set()
         #: Creates of ours that the foreign client changed before we knew of them: nobody can tell that they arrived.

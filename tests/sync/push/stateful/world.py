@@ -145,19 +145,12 @@ class World:
             return outbox.counter if outbox else 0
 
     def seen_since(self) -> dict[int, int]:
-        """The service's numbers of places of which the pulled list does not say how they are, with the counter of one.
-
-        A newer list has spoken of it, or what was sent for it was under way when that one began.
-        """
+        """The service's numbers of places of which a newer list than the pulled one has spoken, with its counter."""
         current = self.directory.current()
         if current is None or not os.path.exists(self.directory.edits.path):
             return {}
         with contextlib.closing(sqlite3.connect(self.directory.edits.path)) as connection:
-            under_way = "(number IS NOT NULL AND id IN (SELECT place FROM requests WHERE NOT over))"
-            # Of what the service does not show, lookups have what it said yes to, until a person decides.
-            shown = "coalesce(hold, '') NOT LIKE '[\"not shown%'"
-            sql = f"SELECT coalesce(number, lost), max(seen) FROM places WHERE {shown} AND (seen > ? OR {under_way})"
-            sql += " GROUP BY 1"
+            sql = "SELECT coalesce(number, lost), max(seen) FROM places WHERE seen > ? GROUP BY 1"
             counter = Begun.of(current.published).counter
             return {number: seen for number, seen in connection.execute(sql, (counter,)) if number is not None}
 

@@ -68,6 +68,12 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
         return self.place.id if self.place.number is None else self.place.number
 
     @property
+    def since(self) -> int:
+        """The counter of the list that had it last, or of its create: an older one may have another by its number."""
+        creates = (request.id for request in self.place.requests if request.what == "create")
+        return max([self.seen, *(self.sent[create].attempted.counter for create in creates)])
+
+    @property
     def created_again(self) -> bool:
         """True if its create was sent more than once: an earlier one may land at any time."""
         creates = sum(request.what == "create" for request in self.place.requests)

@@ -8,7 +8,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from geolookup.state.edits.places.place import Content, Intent, Place, Request, Values, lacked, made_against
-from geolookup.state.edits.places.reconcile import Done, Hold, Look, Send, owed_blocks, reconcile
+from geolookup.state.edits.places.reconcile import Done, Hold, Look, Send, owed_blocks, promised_blocks, reconcile
 
 
 class Forms(Protocol):
@@ -209,6 +209,8 @@ def concluded(
                 held[place.id] = replace(hold, theirs=shown) if hold.theirs is not None else hold
                 if hold.reason in ("another", "gone") and place.number is not None:
                     place = replace(place, number=None, lost=place.number)  # the binding ends
+                elif shown is not None and not look.another:  # until a person decides, the rest is as it is there
+                    place = over(place, shown)
             case Done(content):
                 number = None if content is None else place.number
                 if content is None and place.shown is not None:
@@ -222,6 +224,11 @@ def concluded(
                 place = _shown(place, look.content, shown)
         found.append(place)
     return Concluded(places=tuple(found), held=held, twins=twins, ended=tuple(ended), merged=merged)
+
+
+def over(place: Place, listed: Content) -> Place:
+    """A place over what a list has of it: what is open, owed or acknowledged stays, and all else is as it is there."""
+    return replace(place, baseline=replace(listed, blocks=listed.blocks | owed_blocks(place) | promised_blocks(place)))
 
 
 def _shown(place: Place, theirs: Content, listed: Content) -> Place:

@@ -108,7 +108,7 @@ def _network_words(published: "Published") -> "Callable[[Family, int], str] | No
     """
     if published.network is None:
         return None
-    from geolookup.cli.streams import network_text
+    from geolookup.base.text import network_text
     from geolookup.index.reader import EMPTY, IndexReader, network_record
     from geolookup.state.base.current import require_network
 

@@ -3,6 +3,7 @@
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from typing import Any
 
 
 def harmless(text: str, limit: int = 200) -> str:
@@ -54,6 +55,18 @@ def addresses(number: int) -> str:
 def place_text(parts: "Iterable[str]") -> str:
     """A place as text on a line: what is known of `fields.PLACE_NAMES`, given in that order; "-" if nothing is."""
     return ", ".join([part for part in parts if part]) or "-"
+
+
+def network_text(facts: "Mapping[str, Any]") -> str:
+    """The words for a network by its facts: its AS, else what is known of it; "" if there are no facts."""
+    number, name = facts.get("autonomous_system_number"), facts.get("autonomous_system_organization")
+    if number or name:
+        return harmless(" ".join(([f"AS{number}"] if number else []) + ([str(name)] if name else [])))
+    for key in ("organization", "isp", "domain", "connection_type", "user_type"):
+        if facts.get(key):
+            return harmless(str(facts[key]))
+    flags = [key.removeprefix("is_").replace("_", " ") for key in facts if facts[key] is True]
+    return harmless(", ".join(flags)) or ("a network that is known" if facts else "")
 
 
 def fields_text(fields: "Mapping[str, object]") -> str:

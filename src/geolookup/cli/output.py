@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 import click
 import msgspec
 
-from geolookup.base.text import harmless
+from geolookup.base.text import harmless, network_text
 from geolookup.cli import interrupt, streams
 from geolookup.cli.streams import (
     harmless_lines,
     malformed_line,
     match_line,
-    network_text,
     not_covered_line,
     shows_networks,
 )
@@ -218,6 +217,7 @@ def answers(
     part are its first address's. ``words_of`` has the words for the networks of a part.
     """
     from geolookup.lookup.members import more_of  # late: most commands answer for no address
+    from geolookup.lookup.record import leaves
 
     out = sys.stdout
     with_more = only is None or any(name not in FLAT_NAMES for name in only)
@@ -261,7 +261,7 @@ def answers(
                     words = network_text(its.facts)
             _write_text(out, address, match, error, part, words)
             if record_of is not None and error is None:
-                for path, value in _leaves(flat(address, match, error, part)["record"]):
+                for path, value in leaves(flat(address, match, error, part)["record"]):
                     _write(out, f"  {harmless(path)}\t{harmless(value_text(value))}\n")
 
         yield write_text
@@ -284,16 +284,6 @@ def answers(
 
         yield write_item
         _write(out, "[]\n" if separator == "[\n" else "\n]\n")
-
-
-def _leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """The paths of a record with what stands there."""
-    members = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
-    for key, value in members:
-        if isinstance(value, dict | list):
-            yield from _leaves(value, f"{path}{key}.")
-        else:
-            yield f"{path}{key}", value
 
 
 def value_text(value: Any) -> str:

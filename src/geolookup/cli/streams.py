@@ -13,7 +13,6 @@ from geolookup.cli import exit_codes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any, TextIO
 
 COLOURS = ("auto", "always", "never")
@@ -192,18 +191,6 @@ def not_covered_line(address: str, network: str = "") -> str:
 def shows_networks() -> bool:
     """True if the line for a place has the words for its network too: on a terminal."""
     return _is_terminal(sys.stdout)
-
-
-def network_text(facts: "Mapping[str, Any]") -> str:
-    """The words for a network by its facts: its AS, else what is known of it; "" if there are no facts."""
-    number, name = facts.get("autonomous_system_number"), facts.get("autonomous_system_organization")
-    if number or name:
-        return harmless(" ".join(([f"AS{number}"] if number else []) + ([str(name)] if name else [])))
-    for key in ("organization", "isp", "domain", "connection_type", "user_type"):
-        if facts.get(key):
-            return harmless(str(facts[key]))
-    flags = [key.removeprefix("is_").replace("_", " ") for key in facts if facts[key] is True]
-    return harmless(", ".join(flags)) or ("a network that is known" if facts else "")
 
 
 def malformed_line(address: str) -> str:

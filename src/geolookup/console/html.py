@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
@@ -38,6 +39,7 @@ class Templates:
             "grouped": lambda number: f"{number:,}",
             "in_words": in_words,
             "of_day": of_day,
+            "said": said,
             "moment": moment,
             "with_code": with_code,
         }
@@ -59,6 +61,13 @@ def shown(value: Any) -> Any:
         text = harmless(value, _MAX_SHOWN)
         return text if len(value) <= _MAX_SHOWN else f"{text}…"
     return value
+
+
+def said(value: Any) -> Any:
+    """A value of a record for a person: yes or no, a number, text, or the JSON of anything else."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str | int | float) else msgspec.json.encode(value).decode()
 
 
 def as_typed(value: str) -> Markup:

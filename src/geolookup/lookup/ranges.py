@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from geolookup.index.layout import EMPTY
 from geolookup.model.addresses import to_text
 from geolookup.model.types import IPBlock, Match
 
@@ -43,10 +44,14 @@ class RangeAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """Addresses side by side with one answer: ``match``, None if nothing covers them."""
+    """Addresses side by side with one answer: ``match``, None if nothing says where they are.
+
+    Of those ``has_network`` is true if something is known of who runs some of them.
+    """
 
     block: IPBlock
     match: Match | None
+    has_network: bool = False
 
 
 def parts_of_range(
@@ -95,7 +100,12 @@ def pieces(snapshot: "Snapshot", block: IPBlock, most: int) -> tuple[list[Piece]
     """
     family, last = block.family, block.last
     found = [
-        Piece(block=IPBlock(family=family, first=low, last=high), match=match)
+        Piece(
+            block=IPBlock(family=family, first=low, last=high),
+            match=match,
+            has_network=match is None
+            and any(number != EMPTY for *_, number in snapshot.networks_in(family, low, high)),
+        )
         for low, high, match in islice(snapshot.matches(str(block), family, block.first, last), most)
     ]
     reached = found[-1].block.last

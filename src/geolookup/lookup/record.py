@@ -114,6 +114,16 @@ def _own(value: Any) -> Any:
     return list(map(_own, value)) if isinstance(value, tuple) else value
 
 
+def leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """The paths of a record as a dictionary (see `Record.as_dict`) with what stands there."""
+    members = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    for key, value in members:
+        if isinstance(value, dict | list):
+            yield from leaves(value, f"{path}{key}.")
+        else:
+            yield f"{path}{key}", value
+
+
 def record_of(reader: "IndexReader", number: int) -> Record:
     """The record of a place that has a number in one layer's file.
 

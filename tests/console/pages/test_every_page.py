@@ -62,6 +62,7 @@ def _walk(made: Rich, browser: Any, full_sweep: bool) -> Seen:
     for path in [*paths, *(f"/custom/{locid}" for locid in made.hostile), *(f"/?q=10.{n}.0.1" for n in range(1, 9))]:
         tab.set_viewport_size({"width": 360, "height": 800})
         tab.goto(made.console.url + path)
+        tab.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
         text = tab.locator("body").inner_text()
         if harm := _harm(tab, text):
             seen.harmed[path] = harm

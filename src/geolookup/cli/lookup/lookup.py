@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from geolookup.base.text import count
+from geolookup.base.text import count, network_text
 from geolookup.cli import interrupt, output
 from geolookup.cli.inputs import Tally, ok_options, read_addresses
 from geolookup.cli.options import as_of_option, chosen_fields, delimiter_option, formats
-from geolookup.cli.streams import network_text
 from geolookup.index.layout import EMPTY
 from geolookup.lookup.asked import Pick, read_field, read_range
 from geolookup.lookup.engine import GeoLookup

@@ -1,17 +1,21 @@
 """Look up, the start: the place of an address, a network or a range, and why; the places of a log's addresses."""
 
+from itertools import islice
 from typing import Any
 
 from litestar import get, post
 from litestar.di import NamedDependency
 
+from geolookup.base.text import network_text
 from geolookup.columns.counts import Counts
 from geolookup.console.console import Console, Html, Page
 from geolookup.console.files import spot
 from geolookup.console.forms import MAX_FILE_BYTES, READS, AnyRequest, count_dropped, dropped_name, query
 from geolookup.console.pages.edits import correction
 from geolookup.lookup.asked import read_field
+from geolookup.lookup.explain_network import explained_facts
 from geolookup.lookup.ranges import pieces
+from geolookup.lookup.record import TRAITS, leaves
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model.addresses import parse, range_ends
 from geolookup.model.continents import countries
@@ -26,13 +30,17 @@ _MOST_PIECES = 200
 _AT_ONCE_BLOCKS = 300_000
 _AT_ONCE_CUSTOM = 500
 _MOST_GROUPS = 100
+#: Values of a record on one page; a real one has some hundred.
+_MOST_LEAVES = 500
 
 
 @get("/", sync_to_thread=True)
 def look_up(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """The start, with the answer to a query if there is one."""
     asked = query(request, "q")
-    values: dict[str, Any] = dict.fromkeys(("match", "explained", "correct", "error", "pieces", "rest", "spot"))
+    values: dict[str, Any] = dict.fromkeys(
+        ("match", "explained", "correct", "error", "pieces", "rest", "spot", "facts")
+    )
     status = 200
     if asked:
         try:
@@ -52,7 +60,7 @@ def _answer(console: Console, asked: str, *, why: bool) -> dict[str, Any]:
         answers = {piece.match.geolocation if piece.match else None for piece in found}
         same = found[0].match if len(answers) == 1 and rest is None else None
         return {"pieces": found, "rest": rest, "correct": _correct(block, same), "block": block}
-    match = geo.match(block.startip)
+    match, network = geo.match(block.startip), geo.network(block.startip)
     at_once = geo.with_snapshot(_explained_soon)
     found_block = block if match is None else IPBlock.from_ends(match.first, match.last)
     place = None if match is None else match.geolocation
@@ -60,10 +68,27 @@ def _answer(console: Console, asked: str, *, why: bool) -> dict[str, Any]:
     return {
         "address": block.startip,
         "match": match,
+        "network": network,
+        "who": "" if network is None else network_text(network.facts),
+        **geo.with_snapshot(lambda snapshot: _folded(snapshot, geo.home, block)),
         "explained": geo.explain(block.startip) if why or at_once else None,
         "correct": _correct(found_block, match),
         "spot": spot(place.latitude, place.longitude) if known else None,  # type: ignore[arg-type,union-attr]
         "block": found_block,
+    }
+
+
+def _folded(snapshot: Snapshot, home: str, block: IPBlock) -> dict[str, Any]:
+    """The facts of an address's network, with who says them, and the values of its place's record by their paths."""
+    at = block.family, block.first
+    record = snapshot.record(*at)
+    whole = {} if record is None else record.as_dict()
+    found = list(islice(leaves({key: part for key, part in whole.items() if key != TRAITS}), _MOST_LEAVES + 1))
+    return {
+        "facts": explained_facts(snapshot, home, *at),
+        "record": found[:_MOST_LEAVES],
+        "record_goes_on": len(found) > _MOST_LEAVES,
+        "record_source": snapshot.place_source(*at),
     }
 
 

@@ -87,7 +87,7 @@ def test_polars_asks_once_an_expression_and_column(geo: GeoLookup) -> None:
     import geolookup.columns.polars  # noqa: F401 - registers the namespace
 
     frame = pl.DataFrame({"id": [BAD] * 30, "ip": [GOOD] * 30})
-    expression = pl.col("id", "ip").geo.country(geo=geo)
+    expression = pl.col("id", "ip").geo.country(geo=geo).name.keep()
     asked = asked_by(lambda: (frame.select(expression), frame.lazy().select(expression).collect()))
     assert asked == ['0 of 30 values of column "id" are addresses: is it the right one?']
 

@@ -6,10 +6,11 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from geolookup.columns.common import FUNCTION_FIELDS
+from geolookup.columns.common import FIELDS
 from geolookup.columns.duckdb import register
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.errors import NoStateError
+from tests.oracle.single_lookups import single_lookup
 
 ROWS = "(values (1, '8.8.8.8'), (2, NULL), (3, 'bad'), (4, '9.0.0.1'), (5, '7.0.0.1'), (6, '2001:db8::1')) t(n, ip)"
 
@@ -17,12 +18,12 @@ ROWS = "(values (1, '8.8.8.8'), (2, NULL), (3, 'bad'), (4, '9.0.0.1'), (5, '7.0.
 def test_every_field_has_a_function(geo: GeoLookup) -> None:
     with duckdb.connect() as connection:
         register(connection, geo)
-        columns = ", ".join(f"geo_{name}(ip)" for name in FUNCTION_FIELDS)
+        columns = ", ".join(f"geo_{name}(ip)" for name in FIELDS)
         found = connection.execute(f"select {columns} from {ROWS} order by n").fetchall()
     match = geo.match("8.8.8.8")
     assert match is not None
-    assert found[0] == tuple(match.flat()[name] for name in FUNCTION_FIELDS)
-    assert found[1] == found[2] == found[4] == (None,) * len(FUNCTION_FIELDS)
+    assert found[0] == tuple(single_lookup(geo, "8.8.8.8").values())
+    assert found[1] == found[2] == found[4] == (None,) * len(FIELDS)
     assert found[5][1] == "US"
 
 

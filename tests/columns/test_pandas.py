@@ -29,8 +29,10 @@ def test_a_series_answers_with_its_own_index(geo: GeoLookup, kind: Any) -> None:
 
 def test_locate_gives_a_frame_that_joins(state: str) -> None:
     frame = pd.DataFrame({"ip": ADDRESSES}, index=list("abcde"))
-    joined = frame.join(frame["ip"].geo.locate("country,longitude,pending").add_prefix("geo_"))
+    joined = frame.join(frame["ip"].geo.locate("country,longitude,pending"))
     assert joined.columns.tolist() == ["ip", "geo_country", "geo_longitude", "geo_pending"]
+    assert frame["ip"].geo.locate("country,city", prefix="from_").columns.tolist() == ["from_country", "from_city"]
+    assert [frame["ip"].geo.city().name, frame["ip"].geo.city(prefix="").name] == ["geo_city", "city"]
     assert joined.loc["a"].tolist() == ["8.8.8.8", "FR", 1.5, False]
 
 

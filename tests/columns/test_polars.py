@@ -38,7 +38,7 @@ def test_the_function_for_type_checkers_is_the_namespace(geo: GeoLookup) -> None
 
 def test_locate_answers_with_a_struct_that_unnests(geo: GeoLookup) -> None:
     frame = pl.DataFrame({"ip": ADDRESSES})
-    found = frame.select(pl.col("ip").geo.locate("country,latitude,pending", geo=geo)).unnest("ip_geo")
+    found = frame.select(pl.col("ip").geo.locate("country,latitude,pending", geo=geo)).unnest("geo")
     assert found.schema == {"country": pl.String, "latitude": pl.Float64, "pending": pl.Boolean}
     assert found.row(0) == ("FR", 47.9, False)
     assert found.row(1) == (None, None, None)
@@ -61,10 +61,10 @@ def test_a_query_of_a_file_streams(state: str, tmp_path) -> None:  # type: ignor
 
 def test_categorical_integer_and_empty_columns_are_taken(geo: GeoLookup) -> None:
     frame = pl.DataFrame({"c": pl.Series(ADDRESSES, dtype=pl.Categorical), "n": [8 << 24, 9 << 24, None, 0, -1, 1]})
-    found = frame.select(pl.col("c").geo.country(geo=geo), pl.col("n").geo.country(geo=geo))
-    assert found["c_country"].to_list() == COUNTRIES
+    found = frame.select(pl.col("c").geo.country(geo=geo), pl.col("n").geo.country(prefix="n_", geo=geo))
+    assert found["geo_country"].to_list() == COUNTRIES
     assert found["n_country"].to_list() == ["US", "DE", None, None, None, None]
-    assert frame.clear().select(pl.col("c").geo.country(geo=geo)).schema == {"c_country": pl.String}
+    assert frame.clear().select(pl.col("c").geo.country(geo=geo)).schema == {"geo_country": pl.String}
 
 
 def test_malformed_addresses_can_be_an_error(geo: GeoLookup) -> None:
@@ -78,10 +78,13 @@ def test_malformed_addresses_can_be_an_error(geo: GeoLookup) -> None:
 def test_answers_have_names_of_their_own_and_the_addresses_stay(geo: GeoLookup) -> None:
     ip = pl.col("ip").geo
     frame = pl.DataFrame({"ip": ["8.8.8.8"], "n": [9 << 24]})
-    found = frame.with_columns(ip.locate("country,city", geo=geo), ip.city(geo=geo), pl.col("n").geo.country(geo=geo))
-    assert found.columns == ["ip", "n", "ip_geo", "ip_city", "n_country"]
+    found = frame.with_columns(
+        ip.locate("country,city", geo=geo), ip.city(geo=geo), pl.col("n").geo.country(prefix="", geo=geo)
+    )
+    assert found.columns == ["ip", "n", "geo", "geo_city", "country"]
     assert found.row(0) == ("8.8.8.8", 9 << 24, {"country": "FR", "city": "Orléans"}, "Orléans", "DE")
     both = frame.with_columns(ip.country(geo=geo).alias("a"), b=ip.country(geo=geo))
     assert both.columns == ["ip", "n", "a", "b"]
-    lazy = frame.lazy().with_columns(pl.col("ip", "n").geo.country(geo=geo))
-    assert lazy.collect_schema().names() == lazy.collect().columns == ["ip", "n", "ip_country", "n_country"]
+    lazy = frame.lazy().with_columns(ip.country(geo=geo), ip.asn(geo=geo))
+    assert lazy.collect_schema() == lazy.collect().schema
+    assert lazy.collect_schema().names() == ["ip", "n", "geo_country", "geo_asn"]

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from geolookup.columns.common import FUNCTION_FIELDS
+from geolookup.columns.common import FIELDS
 from geolookup.columns.sqlite import register
 from geolookup.lookup.engine import GeoLookup
+from tests.oracle.single_lookups import single_lookup
 from tests.support.data.states import place, publish
 
 ADDRESSES = ["8.8.8.8", None, "bad", "9.0.0.1", "7.0.0.1", 8 << 24, -1, 2**40, 1.5, b"8.8.8.8"]
@@ -34,11 +35,11 @@ def test_one_bad_row_is_null_and_does_not_end_the_query(connection: sqlite3.Conn
 
 
 def test_every_field_has_a_function(connection: sqlite3.Connection, geo: GeoLookup) -> None:
-    columns = ", ".join(f"geo_{name}(ip)" for name in FUNCTION_FIELDS)
+    columns = ", ".join(f"geo_{name}(ip)" for name in FIELDS)
     match = geo.match("8.8.8.8")
     assert match is not None
     found = connection.execute(f"select {columns} from visits where n = 1").fetchone()
-    assert found == tuple(match.flat()[name] for name in FUNCTION_FIELDS)
+    assert found == tuple(single_lookup(geo, "8.8.8.8").values())
 
 
 def test_geo_json_is_the_object_of_the_command(connection: sqlite3.Connection, geo: GeoLookup) -> None:

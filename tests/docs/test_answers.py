@@ -15,9 +15,9 @@ import geolookup
 from geolookup.cli import exit_codes
 from geolookup.cli.app import run
 from geolookup.columns.arrow import locate
-from geolookup.columns.common import json_of
+from geolookup.columns.common import FIELDS, json_of
 from geolookup.lookup.members import NAMES
-from geolookup.model.types import FLAT_NAMES, MATCH_FACTS, flat_not_covered
+from geolookup.model.types import FLAT_NAMES, flat_not_covered
 from tests.support.data.two_sources import state
 from tests.support.services.running_share import RunningShare
 
@@ -32,7 +32,8 @@ def members(page: str) -> list[str]:
 
 
 def test_the_page_names_every_member_in_its_order() -> None:
-    assert members(PAGE) == [*FLAT_NAMES, "network", *MATCH_FACTS]
+    assert members(PAGE) == [*NAMES]
+    assert ("ip", *FIELDS) == NAMES
 
 
 def test_library_command_and_http_have_one_shape(

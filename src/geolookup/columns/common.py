@@ -13,10 +13,11 @@ import msgspec
 from geolookup.base.text import harmless
 from geolookup.lookup import asked as asking
 from geolookup.lookup.engine import GeoLookup
+from geolookup.lookup.members import NAMES
 from geolookup.model.addresses import IPV4_MAX, is_address, to_text
 from geolookup.model.errors import ColumnError, InvalidAddressError
-from geolookup.model.facts import FACT_NAMES
-from geolookup.model.types import FIELD_NAMES, FLAT_NAMES, Geolocation, Match
+from geolookup.model.facts import NETWORK_FACTS
+from geolookup.model.types import FIELD_NAMES, Geolocation
 from geolookup.settings.load import load
 from geolookup.sync import opening
 
@@ -26,14 +27,15 @@ Errors: TypeAlias = Literal["null", "raise"]
 #: all other text.
 Reread: TypeAlias = Callable[[str], str | None]
 Column = TypeVar("Column")
-_Answer = TypeVar("_Answer", Geolocation, Match)
+_Answer = TypeVar("_Answer")
 
-#: Every field: the members of an address's object in their order, its network, and the facts of its place and network.
-FIELDS: Final = (*FLAT_NAMES[1:], "network", *FACT_NAMES)
+#: Every field, in the order of an answer's members: all but the address.
+FIELDS: Final = NAMES[1:]
 #: The fields of an answer if none are asked for.
 DEFAULT_FIELDS: Final = ("country", "region", "city")
-#: The fields that have a function ``geo_FIELD`` in SQL; ``geo_json`` has all of an address's object.
-FUNCTION_FIELDS: Final = ("locid", *FIELD_NAMES, "source")
+#: Before the names of columns that are added to a table, and of functions in SQL.
+PREFIX: Final = "geo_"
+_OF_PLACES: Final = frozenset(("locid", *FIELD_NAMES))
 #: What `Doubt` calls the column that SQL functions answer: they do not hear its name.
 FUNCTIONS: Final = "the column given to the geo_ functions"
 
@@ -164,12 +166,12 @@ def place_of(geo: GeoLookup, value: Any, doubt: Doubt | None = None) -> Geolocat
 
 
 def field_of(geo: GeoLookup, name: str, value: Any, doubt: Doubt | None = None) -> Any:
-    """One of `FUNCTION_FIELDS` for a value of SQL; None as for `place_of`."""
-    if name != "source":
+    """One of `FIELDS` for a value of SQL; None as for `place_of`, or if it is not known."""
+    if name in _OF_PLACES:
         place = place_of(geo, value, doubt)
         return None if place is None else getattr(place, name)
-    match = _answer(geo.match, value, doubt)
-    return None if match is None else match.source
+    found = _answer(geo.network, value, doubt) if name in NETWORK_FACTS else _answer(geo.match, value, doubt)
+    return None if found is None else getattr(found, name)
 
 
 def json_of(geo: GeoLookup, value: Any, doubt: Doubt | None = None) -> str | None:
@@ -178,7 +180,7 @@ def json_of(geo: GeoLookup, value: Any, doubt: Doubt | None = None) -> str | Non
     return None if match is None else msgspec.json.encode(match.flat()).decode("utf-8")
 
 
-def _answer(ask: Callable[[str], _Answer | None], value: Any, doubt: Doubt | None) -> _Answer | None:
+def _answer(ask: Callable[[Any], _Answer | None], value: Any, doubt: Doubt | None) -> _Answer | None:
     text = _text(value)
     found, is_address = None, text is not None
     try:
@@ -198,24 +200,33 @@ def _text(value: Any) -> str | None:
 
 
 class Shortcuts(ABC, Generic[Column]):
-    """The fields that are asked for most, each by a method of its own; they answer with a ``Column``."""
+    """The fields that are asked for most, each by a method of its own; they answer with a ``Column``.
+
+    It is named ``prefix`` and the field.
+    """
 
     @abstractmethod
-    def field(self, name: str, *, geo: GeoLookup | None = None, errors: Errors = "null") -> Column:
+    def field(
+        self, name: str, *, prefix: str = PREFIX, geo: GeoLookup | None = None, errors: Errors = "null"
+    ) -> Column:
         """One field, by its name."""
 
-    def country(self, *, geo: GeoLookup | None = None, errors: Errors = "null") -> Column:
+    def country(self, *, prefix: str = PREFIX, geo: GeoLookup | None = None, errors: Errors = "null") -> Column:
         """The country code."""
-        return self.field("country", geo=geo, errors=errors)
+        return self.field("country", prefix=prefix, geo=geo, errors=errors)
 
-    def region(self, *, geo: GeoLookup | None = None, errors: Errors = "null") -> Column:
-        """The region code."""
-        return self.field("region", geo=geo, errors=errors)
+    def region(self, *, prefix: str = PREFIX, geo: GeoLookup | None = None, errors: Errors = "null") -> Column:
+        """The region's code or name."""
+        return self.field("region", prefix=prefix, geo=geo, errors=errors)
 
-    def city(self, *, geo: GeoLookup | None = None, errors: Errors = "null") -> Column:
+    def city(self, *, prefix: str = PREFIX, geo: GeoLookup | None = None, errors: Errors = "null") -> Column:
         """The city's name."""
-        return self.field("city", geo=geo, errors=errors)
+        return self.field("city", prefix=prefix, geo=geo, errors=errors)
 
-    def locid(self, *, geo: GeoLookup | None = None, errors: Errors = "null") -> Column:
+    def locid(self, *, prefix: str = PREFIX, geo: GeoLookup | None = None, errors: Errors = "null") -> Column:
         """The geolocation's identifier: below zero custom, above zero default."""
-        return self.field("locid", geo=geo, errors=errors)
+        return self.field("locid", prefix=prefix, geo=geo, errors=errors)
+
+    def asn(self, *, prefix: str = PREFIX, geo: GeoLookup | None = None, errors: Errors = "null") -> Column:
+        """The number of the autonomous system."""
+        return self.field("asn", prefix=prefix, geo=geo, errors=errors)

@@ -6,7 +6,7 @@ from typing import Any
 from geolookup.columns.arrow import locate_in_doubt
 from geolookup.columns.arrow_addresses import pa
 from geolookup.columns.arrow_rows import decoded, plain_type
-from geolookup.columns.common import FUNCTION_FIELDS, FUNCTIONS, Doubt, default_geo, json_of
+from geolookup.columns.common import FIELDS, FUNCTIONS, PREFIX, Doubt, default_geo, json_of
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.errors import MissingExtraError
 
@@ -17,11 +17,18 @@ except ImportError as error:
 
 __all__ = ["register"]
 
-_KINDS = {pa.string(): "VARCHAR", pa.float64(): "DOUBLE", pa.int64(): "BIGINT"}
+_KINDS = {
+    pa.string(): "VARCHAR",
+    pa.float64(): "DOUBLE",
+    pa.int64(): "BIGINT",
+    pa.uint16(): "USMALLINT",
+    pa.uint32(): "UINTEGER",
+    pa.bool_(): "BOOLEAN",
+}
 
 
 def register(connection: "duckdb.DuckDBPyConnection", geo: GeoLookup | None = None) -> None:
-    """Give a connection geo_country(ip), geo_city(ip), … one for each of `common.FUNCTION_FIELDS`, and geo_json(ip).
+    """Give a connection geo_country(ip), geo_asn(ip), … one for each of `common.FIELDS`, and geo_json(ip).
 
     ``ip`` is text. The answer is NULL for NULL, for an address that no block covers, and for text that is not an
     address: one bad row does not end a query. A `ColumnWarning` asks once whether it is the right column if fewer than
@@ -29,8 +36,8 @@ def register(connection: "duckdb.DuckDBPyConnection", geo: GeoLookup | None = No
     """
     geo = default_geo() if geo is None else geo
     doubt = Doubt(FUNCTIONS)
-    for name in FUNCTION_FIELDS:
-        _add(connection, f"geo_{name}", _field(geo, name, doubt), _KINDS[plain_type(name)])
+    for name in FIELDS:
+        _add(connection, PREFIX + name, _field(geo, name, doubt), _KINDS[plain_type(name)])
     _add(connection, "geo_json", _json(geo, doubt), "VARCHAR")
 
 

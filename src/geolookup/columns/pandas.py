@@ -6,7 +6,7 @@ from typing import Any
 from geolookup.columns.arrow import locate_in_doubt
 from geolookup.columns.arrow_addresses import pa
 from geolookup.columns.arrow_rows import decoded
-from geolookup.columns.common import DEFAULT_FIELDS, Doubt, Errors, Shortcuts, checked_fields, column_named
+from geolookup.columns.common import DEFAULT_FIELDS, PREFIX, Doubt, Errors, Shortcuts, checked_fields, column_named
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.errors import ColumnError, MissingExtraError
 
@@ -32,9 +32,17 @@ class GeoAccessor(Shortcuts[Any]):
         self._doubt = Doubt(column_named(series.name))
 
     def locate(
-        self, fields: str | Iterable[str] = DEFAULT_FIELDS, *, geo: GeoLookup | None = None, errors: Errors = "null"
+        self,
+        fields: str | Iterable[str] = DEFAULT_FIELDS,
+        *,
+        prefix: str = PREFIX,
+        geo: GeoLookup | None = None,
+        errors: Errors = "null",
     ) -> Any:
-        """A DataFrame with one column for each field; values are missing if no block covers the address.
+        """A DataFrame with one column for each field, named ``prefix`` and the field; it joins the series' own.
+
+        Values are missing if no block covers the address, or nobody says them. Numbers are UInt32 (``asn``), UInt16
+        (``accuracy_radius``) and Int64 (``locid``), true and false boolean: types that can miss values.
 
         :raises ColumnError: for an unknown field, or a series that does not hold addresses
         """
@@ -43,17 +51,26 @@ class GeoAccessor(Shortcuts[Any]):
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise ColumnError(f"the series {self._series.name!r} does not hold addresses as text") from error
         found = locate_in_doubt(geo, column, checked_fields(fields), self._doubt, errors=errors)
-        table = {name: decoded(array) for name, array in zip(found.schema.names, _arrays(found), strict=True)}
-        frame = pa.table(table).to_pandas()
+        table = {prefix + name: decoded(array) for name, array in zip(found.schema.names, _arrays(found), strict=True)}
+        frame = pa.table(table).to_pandas(types_mapper=_KINDS.get)
         frame.index = self._series.index
         return frame
 
-    def field(self, name: str, *, geo: GeoLookup | None = None, errors: Errors = "null") -> Any:
+    def field(self, name: str, *, prefix: str = PREFIX, geo: GeoLookup | None = None, errors: Errors = "null") -> Any:
         """One field of `common.FIELDS` as a series.
 
         :raises ColumnError: as for `locate`
         """
-        return self.locate([name], geo=geo, errors=errors)[name]
+        return self.locate([name], prefix=prefix, geo=geo, errors=errors)[prefix + name]
+
+
+#: Types of pandas that can miss values: numpy's would become floats, or objects.
+_KINDS = {
+    pa.int64(): pd.Int64Dtype(),
+    pa.uint16(): pd.UInt16Dtype(),
+    pa.uint32(): pd.UInt32Dtype(),
+    pa.bool_(): pd.BooleanDtype(),
+}
 
 
 def _arrays(found: Any) -> list[Any]:

@@ -6,7 +6,7 @@ from typing import Any
 from geolookup.columns.arrow import locate_in_doubt
 from geolookup.columns.arrow_addresses import pa
 from geolookup.columns.arrow_rows import decoded, plain_type
-from geolookup.columns.common import DEFAULT_FIELDS, Doubt, Errors, Shortcuts, checked_fields, column_named
+from geolookup.columns.common import DEFAULT_FIELDS, PREFIX, Doubt, Errors, Shortcuts, checked_fields, column_named
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.errors import MissingExtraError
 
@@ -17,6 +17,8 @@ except ImportError as error:
 
 __all__ = ["GeoNamespace", "geo"]
 
+_STRUCT = "geo"
+
 
 @pl.api.register_expr_namespace("geo")
 class GeoNamespace(Shortcuts[pl.Expr]):
@@ -26,8 +28,8 @@ class GeoNamespace(Shortcuts[pl.Expr]):
     settings), and ``errors``: "null" for null if an address is malformed, "raise" for an error. If fewer than half of
     20 or more values are addresses, a `ColumnWarning` asks whether it is the right column.
 
-    The answers to a column ``ip`` are named ``ip_country``, ``ip_city``, …, and those of `locate` ``ip_geo``, so that
-    `with_columns` leaves the addresses as they are. Give another name as always: `alias`, or a keyword.
+    The answers are named ``geo_country``, ``geo_asn``, …, or with another ``prefix``, and the struct of `locate`
+    ``geo``, with plain names in it. Give another name as always: `alias`, or a keyword.
     """
 
     def __init__(self, expression: pl.Expr) -> None:
@@ -36,7 +38,7 @@ class GeoNamespace(Shortcuts[pl.Expr]):
     def locate(
         self, fields: str | Iterable[str] = DEFAULT_FIELDS, *, geo: GeoLookup | None = None, errors: Errors = "null"
     ) -> pl.Expr:
-        """A struct with one member for each field, each of them null if no block covers the address.
+        """A struct with one member for each field, with its plain name; null if no block covers the address.
 
         :raises ColumnError: for an unknown field
         """
@@ -49,10 +51,12 @@ class GeoNamespace(Shortcuts[pl.Expr]):
             struct = pa.StructArray.from_arrays([decoded(column) for column in batch.columns], names=list(names))
             return pl.Series(series.name, pl.from_arrow(struct), dtype=kind)
 
-        return self._expression.map_batches(answer, return_dtype=kind, is_elementwise=True).name.suffix("_geo")
+        return self._expression.map_batches(answer, return_dtype=kind, is_elementwise=True).alias(_STRUCT)
 
-    def field(self, name: str, *, geo: GeoLookup | None = None, errors: Errors = "null") -> pl.Expr:
-        """One field of `common.FIELDS`: null if no block covers the address.
+    def field(
+        self, name: str, *, prefix: str = PREFIX, geo: GeoLookup | None = None, errors: Errors = "null"
+    ) -> pl.Expr:
+        """One field of `common.FIELDS`: null if no block covers the address, or nobody says it.
 
         :raises ColumnError: for an unknown field
         """
@@ -64,7 +68,7 @@ class GeoNamespace(Shortcuts[pl.Expr]):
             batch = _located(geo, series, names, doubts, errors)
             return pl.Series(series.name, pl.from_arrow(decoded(batch.column(0))), dtype=kind)
 
-        return self._expression.map_batches(answer, return_dtype=kind, is_elementwise=True).name.suffix(f"_{name}")
+        return self._expression.map_batches(answer, return_dtype=kind, is_elementwise=True).alias(prefix + name)
 
 
 def geo(column: str | pl.Expr) -> GeoNamespace:

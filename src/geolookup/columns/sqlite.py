@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pluggy import HookimplMarker
 
-from geolookup.columns.common import FUNCTION_FIELDS, FUNCTIONS, Doubt, default_geo, field_of, json_of
+from geolookup.columns.common import FIELDS, FUNCTIONS, PREFIX, Doubt, default_geo, field_of, json_of
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.errors import GeoLookupError
 
@@ -22,22 +22,22 @@ __all__ = ["prepare_connection", "register"]
 
 
 def register(connection: "sqlite3.Connection", geo: GeoLookup | None = None) -> None:
-    """Give a connection geo_country(ip), geo_city(ip), … one for each of `common.FUNCTION_FIELDS`, and geo_json(ip).
+    """Give a connection geo_country(ip), geo_asn(ip), … one for each of `common.FIELDS`, and geo_json(ip).
 
     ``ip`` is text, or an integer that is an IPv4 address. The answer is NULL for NULL, for an address that no block
-    covers, and for a value that is not an address: one bad row does not end a query. With ``geo`` None, the state
-    directory of the settings answers; it is opened at the first call. A `ColumnWarning` asks once whether it is the
-    right column if fewer than half of the first 1,000 values are addresses.
+    covers, for a value that is not an address, and for what nobody says: one bad row does not end a query. True is 1,
+    and false 0. With ``geo`` None, the state directory of the settings answers; it is opened at the first call. A
+    `ColumnWarning` asks once whether it is the right column if fewer than half of the first 1,000 values are addresses.
 
     SQLite says of every error in a function only that there was one. The reason is logged, and geo_problem() answers
     with it; with NULL while all is well.
     """
     source = _Source(geo)
     connection.create_function("geo_problem", 0, source.problem)
-    for name in FUNCTION_FIELDS:
+    for name in FIELDS:
         # Not deterministic: else SQLite would let an index or a generated column keep answers that the next sync
         # changes.
-        connection.create_function(f"geo_{name}", 1, partial(_field, source, name))
+        connection.create_function(PREFIX + name, 1, partial(_field, source, name))
     connection.create_function("geo_json", 1, lambda value: source.ask(lambda geo: json_of(geo, value, source.doubt)))
 
 

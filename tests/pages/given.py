@@ -102,6 +102,7 @@ def _logs_and_visits(shell: PageShell) -> None:
 GIVEN: Final[dict[str, Callable[[PageShell], None]]] = {
     "README.md": _readme,
     "how-to-columns.md": _logs_and_visits,
+    "how-to-exports.md": _networks,
     "how-to-generations.md": visits,
     "how-to-look-up-over-http.md": logs,
     "how-to-maps.md": _logs_and_visits,

@@ -21,9 +21,6 @@ class Answers(NamedTuple):
     place: I64
     network: I64
 
-    def __len__(self) -> int:
-        return len(self.place)
-
     def covered(self) -> int:
         """The number of segments that are not gaps."""
         return self.four.covered() + self.six.covered()

@@ -1,6 +1,6 @@
 """The content of an export, read from one snapshot into memory: the segments of both families, and their places."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
@@ -9,13 +9,15 @@ import numpy as np
 
 from geolookup.exports import licences, networks
 from geolookup.exports.networks import Networks
-from geolookup.exports.parts import Parts, parts_of
+from geolookup.exports.parts import Column, Parts, column_of, parts_of
 from geolookup.exports.segments import Segments, joined
 from geolookup.index.compare import texts_of
 from geolookup.index.flatten import EMPTY, I64, U32, Array, Flags
 from geolookup.index.walk import Stretch, walk
+from geolookup.lookup.fact_columns import by_record
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model.errors import IndexDamagedError, SettingsError
+from geolookup.model.facts import NETWORK_FACTS, PLACE_FACTS
 from geolookup.model.fields import DEGREES, TEXT_NAMES
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ class Places:
     A ``weak`` one has a record that says something, but not where its addresses are. ``locid`` is 0 if it has none, or
     must not be told. ``text`` has for each field of text the number in ``texts`` of each place's; ``degrees`` has NaN
     if nothing is known; ``source`` the number in ``sources`` of the source that each comes from: the custom layer's is
-    ``custom``.
+    ``custom``. ``parts`` are those of the records, ``facts`` the typed ones that were asked for, by their names.
     """
 
     locid: I64
@@ -51,6 +53,7 @@ class Places:
     source: I64
     sources: tuple[str, ...]
     parts: dict[str, Parts] = field(default_factory=dict)
+    facts: dict[str, Column] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.locid)
@@ -66,6 +69,7 @@ class Places:
             pending=self.pending[which],
             source=self.source[which],
             parts={key: Parts(part.values, part.which[which]) for key, part in self.parts.items()},
+            facts={name: Column(column.values, column.which[which]) for name, column in self.facts.items()},
         )
 
     def column(self, name: str) -> list[str]:
@@ -119,12 +123,13 @@ def collect(
     source: str | None,
     progress: Progress,
     records: bool = False,
-    facts: bool = False,
+    facts: Collection[str] = (),
 ) -> Content:
     """Everything that lookups in this snapshot answer, or what one layer or one source answers of it.
 
-    With ``records`` a place comes once for each of its records, and with the parts of that. With ``facts`` who runs the
-    addresses is there, too, as it is in the layers ``network``, which has no places, and ``all``.
+    With ``records`` a place comes once for each of its records, and with the parts of that. ``facts`` are the names of
+    typed facts that are there, too; with those of places they come by records. Who runs the addresses is there if one
+    of them says it, and in the layers ``network``, which has no places, and ``all``.
 
     :raises SettingsError: if the source is not one of what is asked for
     :raises IndexDamagedError: if a file cannot be followed
@@ -133,29 +138,27 @@ def collect(
     readers = [snapshot.base.reader] if layer not in ("custom", "network") else []
     if layer not in ("default", "network"):
         readers.insert(0, snapshot.custom.reader)
-    facts = facts or layer in ("network", "all")
+    of_places, of_networks = ([name for name in facts if name in known] for known in (PLACE_FACTS, NETWORK_FACTS))
+    has_networks = bool(of_networks) or layer in ("network", "all")
     names = _sources(readers)
-    known = dict.fromkeys((*names, *(networks.sources_of(snapshot) if facts else ())))
+    known = dict.fromkeys((*names, *(networks.sources_of(snapshot) if has_networks else ())))
     if source is not None and source not in known:
         raise SettingsError(f"unknown source {source!r:.60}: the sources of what is asked for are {', '.join(known)}")
-    if not facts:
-        return _places(snapshot, readers, names, source, progress, records=records)
-    content = _places(snapshot, readers, names, source, lambda done, of: progress(done, 2 * of), records=records)
-    own = networks.collect(snapshot, source=source, progress=lambda done, of: progress(of + done, 2 * of))
+    slots = _Slots(readers, names, records=records or bool(of_places))
+    if not has_networks:
+        return _places(snapshot, slots, source, of_places, progress)
+    content = _places(snapshot, slots, source, of_places, lambda done, of: progress(done, 2 * of))
+    own = networks.collect(
+        snapshot, source=source, facts=of_networks, progress=lambda done, of: progress(of + done, 2 * of)
+    )
     return replace(content, networks=own)
 
 
 def _places(
-    snapshot: Snapshot,
-    readers: "Sequence[IndexReader]",
-    names: tuple[str, ...],
-    source: str | None,
-    progress: Progress,
-    *,
-    records: bool,
+    snapshot: Snapshot, slots: "_Slots", source: str | None, facts: Sequence[str], progress: Progress
 ) -> Content:
-    """The places of some files, the first of which goes before the others."""
-    slots = _Slots(readers, names, records=records)
+    """The places of some files, with some typed facts."""
+    readers, names = slots.readers, slots.names
     source_of = slots.sources()
     wanted = np.ones(len(source_of), np.bool_) if source is None else np.array(names)[source_of] == source
     total = 2 * sum(reader.segment_count_v4 + reader.segment_count_v6 for reader in readers) or 1
@@ -165,7 +168,7 @@ def _places(
     versions: tuple[Literal[4], Literal[6]] = (4, 6)
     for version in versions:
         pieces: list[Segments] = []
-        for stretch in walk(readers, version, records=records):
+        for stretch in walk(readers, version, records=slots.records):
             value = slots.values(stretch)
             value[~np.append(wanted, False)[value]] = len(wanted)
             used[value] = True
@@ -178,7 +181,7 @@ def _places(
     numbers: U32 = np.full(len(used), EMPTY, np.uint32)
     numbers[kept] = np.arange(len(kept), dtype=np.uint32)
     four, six = (Segments(each.hi, each.lo, numbers[each.value]).merged() for each in families)
-    places = slots.places(kept, source_of[kept])
+    places = slots.places(kept, source_of[kept], facts)
     found_names = {names[number] for number in np.unique(places.source).tolist()}
     answering = tuple(name for name in names if name in found_names)
     return Content(
@@ -205,11 +208,11 @@ class _Slots:
 
     def __init__(self, readers: "Sequence[IndexReader]", names: tuple[str, ...], *, records: bool) -> None:
         """With ``records`` a location is there once for each of its records."""
-        self._readers = readers
-        self._names = names
+        self.readers = readers
+        self.names = names
         self._first: dict[str, int] = {}
         self._count = 0
-        self._records = records
+        self.records = records
         #: The slot of each, if it is not its number.
         self._slot_of: dict[str, Array] = {}
         for reader in reversed(readers):
@@ -229,20 +232,20 @@ class _Slots:
     def values(self, stretch: Stretch) -> I64:
         """The number of what answers at each start; one past the last if nothing does."""
         found: I64 = np.full(len(stretch.lo), self._count, np.int64)
-        for reader, own in reversed(list(zip(self._readers, stretch.slots, strict=True))):
+        for reader, own in reversed(list(zip(self.readers, stretch.slots, strict=True))):
             found = np.where(own >= 0, own + self._first[reader.layer], found)
         return found
 
     def sources(self) -> I64:
         """The number of the source of each location."""
         parts = [np.empty(0, np.int64)]
-        for reader in reversed(self._readers):
+        for reader in reversed(self.readers):
             own = reader.arrays().get("loc.source")
             if reader.layer == "custom" or own is None:
                 name = CUSTOM if reader.layer == "custom" else (reader.sources or ("service",))[0]
-                numbers = np.full(reader.location_count, self._names.index(name), np.int64)
+                numbers = np.full(reader.location_count, self.names.index(name), np.int64)
             else:
-                first = self._names.index(reader.sources[0]) if reader.sources else 0
+                first = self.names.index(reader.sources[0]) if reader.sources else 0
                 if int(own.max(initial=0)) >= len(reader.sources):
                     raise IndexDamagedError(
                         f"{reader.path}: loc.source names a source that is not there: it is damaged"
@@ -250,23 +253,23 @@ class _Slots:
                 numbers = own.astype(np.int64) + first
             of_record = self._slot_of.get(reader.layer)
             if of_record is not None:
-                first = self._names.index(reader.sources[0]) if reader.sources else 0
+                first = self.names.index(reader.sources[0]) if reader.sources else 0
                 weak = reader.arrays().get("record.source", np.zeros(1, np.uint8)).astype(np.int64) + first
                 strong = np.append(numbers, 0)[np.minimum(of_record, reader.location_count)]
                 numbers = np.where(of_record == EMPTY, weak, strong)
             parts.append(numbers)
         return np.concatenate(parts)
 
-    def places(self, kept: Array, source: I64) -> Places:
-        """Some of the locations, by their numbers."""
+    def places(self, kept: Array, source: I64, facts: Sequence[str] = ()) -> Places:
+        """Some of the locations, by their numbers, with some typed facts."""
         texts: dict[bytes, int] = {}
         text: dict[str, list[Array]] = {name: [np.empty(0, np.int64)] for name in TEXT_NAMES}
         degrees: dict[str, list[Array]] = {name: [np.empty(0)] for name in DEGREES}
         locid, recorded = [np.empty(0, np.int64)], []
         is_weak, pending = [np.empty(0, np.bool_)], [np.empty(0, np.bool_)]
-        for reader in reversed(self._readers):
+        for reader in reversed(self.readers):
             first = self._first[reader.layer]
-            count = reader.record_count if self._records else reader.location_count
+            count = reader.record_count if self.records else reader.location_count
             own = kept[(kept >= first) & (kept < first + count)] - first
             arrays = reader.arrays()
             recorded.append((reader, own))
@@ -294,9 +297,16 @@ class _Slots:
             degrees={name: np.concatenate(columns) for name, columns in degrees.items()},
             pending=np.concatenate(pending),
             source=source,
-            sources=self._names,
-            parts=parts_of(recorded) if self._records else {},
+            sources=self.names,
+            parts=parts_of(recorded) if self.records else {},
+            facts={name: _typed(name, recorded) for name in facts},
         )
+
+
+def _typed(name: str, recorded: "Sequence[tuple[IndexReader, Array]]") -> Column:
+    """A typed fact of some records of each file, one file after the other."""
+    pieces = ((by_record(reader, PLACE_FACTS[name]), own) for reader, own in recorded)
+    return column_of([(numbers[own], values) for (numbers, values), own in pieces])
 
 
 def _text_numbers(reader: "IndexReader", columns: Sequence[Array], texts: dict[bytes, int]) -> list[Array]:

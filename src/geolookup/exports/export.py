@@ -3,8 +3,8 @@
 import contextlib
 import io
 import os
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple, TypeAlias, cast, get_args
 
@@ -20,9 +20,11 @@ from geolookup.exports.precision import PRECISIONS, Precision, coarsened
 from geolookup.exports.target import compressed, open_target
 from geolookup.lookup.asked import checked_fields
 from geolookup.lookup.engine import GeoLookup
+from geolookup.lookup.network import key_of
 from geolookup.lookup.record import Detail
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model.errors import DataFileError, SettingsError
+from geolookup.model.facts import FACT_NAMES, NETWORK_FACTS
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -210,7 +212,7 @@ class _Plan(NamedTuple):
 
     layer: LayerChoice
     records: bool
-    facts: bool
+    facts: Collection[str]
     narrow: Callable[[Content], Content]
     write: _Write
 
@@ -257,12 +259,36 @@ def _planned(
         if postal_codes and precision is not None:
             raise SettingsError(f"postal codes are finer than a {precision}: leave out `postal_codes` or `precision`")
         writer = _geofeed(postal_codes=postal_codes, public_only=public_only)
-        return _Plan(layer or "custom", False, False, _coarsening(precision), writer)
-    if layer not in (None, *PLACE_LAYERS):
-        raise SettingsError(f"{form} says where addresses are: layer must be one of {', '.join(PLACE_LAYERS)}")
+        return _Plan(layer or "custom", False, (), _coarsening(precision), writer)
+    return _planned_rows(form, layer, fields, precision, networks=networks)
+
+
+def _planned_rows(
+    form: str,
+    layer: LayerChoice | None,
+    fields: str | Iterable[str] | None,
+    precision: Precision | None,
+    *,
+    networks: bool,
+) -> _Plan:
     names = rows.DEFAULT_FIELDS if fields is None else checked_fields(fields, rows.FIELDS)
-    write = _csv(names, networks=networks) if form == "csv" else _parquet(names, networks=networks)
-    return _Plan(layer or "both", False, False, _coarsening(precision), write)
+    of_networks = {key_of(NETWORK_FACTS[name]) for name in names if name in NETWORK_FACTS}
+    has_places = any(name not in NETWORK_FACTS for name in names)
+    if layer is None:
+        layer = "both" if not of_networks else "all" if has_places else "network"
+    if layer == "network" and not has_places and precision is not None:
+        raise SettingsError("no field of a place is asked for: leave out `precision`")
+
+    def narrow(content: Content) -> Content:
+        told = _coarsening(precision)(content)
+        if told.networks is None or not of_networks:
+            return told
+        return replace(told, networks=told.networks.kept(lambda key, _: key in of_networks))
+
+    write = (_csv if form == "csv" else _parquet)(names, layer, networks=networks)
+    # Rows of networks may have fields of their places.
+    read: LayerChoice = "all" if layer == "network" and has_places else layer
+    return _Plan(read, False, [name for name in names if name in FACT_NAMES], narrow, write)
 
 
 def _coarsening(precision: Precision | None) -> Callable[[Content], Content]:
@@ -296,7 +322,7 @@ def _planned_mmdb(
         database_type = _OWN_TYPES.get(holding, "geolookup-Country" if precision == "country" else "geolookup-City")
     if not database_type or len(database_type) > _LONGEST_TYPE or not database_type.isprintable():
         raise SettingsError(f"{database_type!r:.60}: a type must have 1 to {_LONGEST_TYPE} printable characters")
-    return _Plan(layer, True, False, lambda content: narrowed(content, kind), _mmdb(kind, database_type))
+    return _Plan(layer, True, (), lambda content: narrowed(content, kind), _mmdb(kind, database_type))
 
 
 def _detail(fields: str | Iterable[str] | None) -> Detail | None:
@@ -389,23 +415,23 @@ def _geofeed(*, postal_codes: bool, public_only: bool) -> _Write:
     return write
 
 
-def _csv(names: tuple[str, ...], *, networks: bool) -> _Write:
+def _csv(names: tuple[str, ...], layer: LayerChoice, *, networks: bool) -> _Write:
     def write(content: Content, _: tuple[str, ...], out: _Counted, progress: Progress) -> _Done:
-        found = rows.Rows(content, names, networks=networks)
+        found = rows.Rows(content, names, networks=networks, layer=layer)
         for part in rows.csv_parts(found, _stage(progress, _COLLECTED, _ALL)):
             out.write(part)
-        return content.covered(), ()
+        return found.covered(), ()
 
     return write
 
 
-def _parquet(names: tuple[str, ...], *, networks: bool) -> _Write:
+def _parquet(names: tuple[str, ...], layer: LayerChoice, *, networks: bool) -> _Write:
     from geolookup.exports import parquet
 
     def write(content: Content, attributions: tuple[str, ...], out: _Counted, progress: Progress) -> _Done:
-        found = rows.Rows(content, names, networks=networks)
+        found = rows.Rows(content, names, networks=networks, layer=layer)
         about = {"description": _describe(content, attributions), "published": _published(content)}
         parquet.write(found, cast("BinaryIO", out), about, _stage(progress, _COLLECTED, _ALL))
-        return content.covered(), ()
+        return found.covered(), ()
 
     return write

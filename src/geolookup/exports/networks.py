@@ -1,17 +1,20 @@
 """Who runs addresses, as far as an export has it: the segments of the layer of networks, and their facts in columns."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from geolookup.exports import licences
-from geolookup.exports.parts import Parts, distinct_rows, parts_of
+from geolookup.exports.parts import Column, Parts, column_of, distinct_rows, parts_of
 from geolookup.exports.segments import Segments, joined
 from geolookup.index.flatten import EMPTY, I64, U32
 from geolookup.index.walk import walk
+from geolookup.lookup.fact_columns import by_record
+from geolookup.lookup.network import key_of
 from geolookup.lookup.snapshot import Snapshot
+from geolookup.model.facts import NETWORK_FACTS
 
 if TYPE_CHECKING:
     from geolookup.index.reader import IndexReader
@@ -25,7 +28,8 @@ class Networks:
     """The facts of all networks. The values of the segments are numbers of ``which_said`` and of all ``parts``.
 
     ``parts`` has the facts by GeoIP2's keys, or their sources' own. ``said`` are the distinct ways in which sources
-    share the facts of a record: for each key the source that said it. ``answering`` names the sources that said
+    share the facts of a record: for each key the source that said it. ``facts`` are the typed ones that were asked for,
+    by their names. ``answering`` names the sources that said
     something, in their order, and ``origins`` says of each the day of its data and whether its licence is known.
     """
 
@@ -36,6 +40,7 @@ class Networks:
     which_said: I64
     answering: tuple[str, ...]
     origins: tuple[str, ...]
+    facts: dict[str, Column] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.which_said)
@@ -69,9 +74,18 @@ class Networks:
             parts={key: Parts(part.values, part.which[first]) for key, part in parts.items()},
             said=[dict(said) for said in known],
             which_said=which_said[first],
+            facts={name: self._kept_fact(name, parts, first) for name in self.facts},
             answering=tuple(name for name, there in zip(self.answering, is_left, strict=True) if there),
             origins=tuple(origin for origin, there in zip(self.origins, is_left, strict=True) if there),
         )
+
+    def _kept_fact(self, name: str, parts: Mapping[str, Parts], first: I64) -> Column:
+        """A typed fact of some records, unknown where its part is gone."""
+        values, which = self.facts[name]
+        part = parts.get(key_of(NETWORK_FACTS[name]))
+        unknown = np.full(len(which), len(values), np.int64)
+        which = unknown if part is None else np.where(part.which < 0, unknown, which)
+        return column_of([(which[first], [*values, None])])
 
 
 def sources_of(snapshot: Snapshot) -> tuple[str, ...]:
@@ -80,8 +94,10 @@ def sources_of(snapshot: Snapshot) -> tuple[str, ...]:
     return () if found is None else tuple(found.reader.sources)
 
 
-def collect(snapshot: Snapshot, *, source: str | None, progress: Callable[[int, int], None]) -> Networks:
-    """All facts of networks in this snapshot, or what one source says of them.
+def collect(
+    snapshot: Snapshot, *, source: str | None, progress: Callable[[int, int], None], facts: Iterable[str] = ()
+) -> Networks:
+    """All facts of networks in this snapshot, or what one source says of them; those named ``facts`` typed, too.
 
     :raises IndexDamagedError: if the index cannot be followed
     :raises StateDamagedError: if it is gone
@@ -118,8 +134,14 @@ def collect(snapshot: Snapshot, *, source: str | None, progress: Callable[[int, 
         which_said=which_said,
         answering=answering,
         origins=licences.origins(snapshot.current, answering),
+        facts={name: _typed(name, readers, kept) for name in facts},
     )
     return found if source is None else found.kept(lambda _, name: name == source)
+
+
+def _typed(name: str, readers: "list[IndexReader]", kept: I64) -> Column:
+    pieces = (by_record(reader, NETWORK_FACTS[name]) for reader in readers)
+    return column_of([(numbers[kept], values) for numbers, values in pieces])
 
 
 def _said(reader: "IndexReader", kept: I64, parts: Mapping[str, Parts]) -> tuple[list[Mapping[str, str]], I64]:

@@ -7,6 +7,7 @@ from geolookup.base.reasons import reason
 from geolookup.exports.content import Progress
 from geolookup.exports.rows import Rows
 from geolookup.model.errors import DataFileError, MissingExtraError
+from geolookup.model.facts import FACTS
 from geolookup.model.fields import DEGREES
 
 try:
@@ -15,7 +16,13 @@ try:
 except ImportError as error:
     raise MissingExtraError(f"Parquet files need pyarrow: pip install 'geolookup[arrow]' ({error})") from error
 
-_TYPES = {"locid": pa.int64(), "pending": pa.bool_(), **dict.fromkeys(DEGREES, pa.float64())}
+_KINDS = {"text": pa.string(), "boolean": pa.bool_(), "uint16": pa.uint16(), "uint32": pa.uint32()}
+_TYPES = {
+    "locid": pa.int64(),
+    "pending": pa.bool_(),
+    **dict.fromkeys(DEGREES, pa.float64()),
+    **{fact.name: _KINDS[fact.kind] for fact in FACTS},
+}
 
 
 def write(rows: Rows, out: BinaryIO, about: Mapping[str, str], progress: Progress) -> None:

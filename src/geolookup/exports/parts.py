@@ -1,7 +1,7 @@
 """Values in columns: the parts of records, each distinct one once, and rows of numbers that are equal."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,23 @@ class Parts(NamedTuple):
 
     values: list[bytes]
     which: I64
+
+
+class Column(NamedTuple):
+    """A typed fact: its distinct values (None: not known), and which of them each record has."""
+
+    values: list[Any]
+    which: I64
+
+
+def column_of(pieces: Sequence[tuple[I64, Sequence[Any]]]) -> Column:
+    """One column of several pieces, each with its numbers and what these mean; several may mean the same."""
+    known: dict[Any, int] = {}
+    columns = [np.empty(0, np.int64)]
+    for numbers, values in pieces:
+        which = np.array([known.setdefault(value, len(known)) for value in values], np.int64)
+        columns.append(which[numbers])
+    return Column(list(known), np.concatenate(columns))
 
 
 def parts_of(recorded: "Sequence[tuple[IndexReader, Array]]") -> dict[str, Parts]:

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from geolookup.exports.content import Content, Places
-from geolookup.exports.parts import Parts, bits, distinct_rows
+from geolookup.exports.parts import Column, Parts, bits, column_of, distinct_rows
 from geolookup.index import mmdb
 from geolookup.index.flatten import EMPTY, I64, U32, Array
 from geolookup.lookup.record import zone_of
@@ -27,7 +27,14 @@ _KEYS: dict[Precision, tuple[str, ...]] = {
     "region": ("subdivisions",),
     "city": ("city",),
 }
+#: The typed facts that are left; the time zone and the radius have rules of their own.
+_FACTS: dict[Precision, tuple[str, ...]] = {
+    "country": ("country_name", "continent_code", "is_in_european_union"),
+    "region": ("region_code", "region_name"),
+    "city": (),
+}
 _ZONE = "time_zone"
+_RADIUS = "accuracy_radius"
 _COORDINATES = ("latitude", "longitude")
 #: What is left of a city's coordinates: tenths of a degree, of 11 km. They are off by half the diagonal of such a
 #: square at most, which is added to the radius.
@@ -59,7 +66,7 @@ def coarsened(content: Content, precision: Precision) -> Content:
         name: _tenths(column) if is_city else np.full(len(places), np.nan) for name, column in places.degrees.items()
     }
     found = replace(places, locid=np.zeros(len(places), np.int64), text=text, texts=list(texts), degrees=degrees)
-    found = replace(found, parts=_parts(found, levels))
+    found = replace(found, parts=_parts(found, levels), facts=_facts(found, levels))
     return _joined(content, found)
 
 
@@ -98,17 +105,47 @@ def _locations(places: Places, part: Parts, *, is_city: bool) -> Parts:
     return _of_octets(found, which)
 
 
+def _facts(places: Places, levels: tuple[Precision, ...]) -> dict[str, Column]:
+    """The typed facts as they are told; those that are not are unknown."""
+    left = {name for level in levels for name in _FACTS[level]}
+    is_city = "city" in levels
+    found = {}
+    for name, (values, which) in places.facts.items():
+        if name == _ZONE and not is_city:
+            first, at = distinct_rows([which, places.text["country"]])
+            pairs = zip(which[first].tolist(), places.text["country"][first].tolist(), strict=True)
+            zones = [_told_zone(values[number], zone_of(places.texts[country])) for number, country in pairs]
+            found[name] = column_of([(at, zones)])
+        elif name == _RADIUS and is_city:
+            found[name] = column_of([(which, [None if value is None else _wider(value) for value in values])])
+        elif name in left or name == _ZONE:
+            found[name] = Column(values, which)
+        else:
+            found[name] = Column([None], np.zeros(len(which), np.int64))
+    return found
+
+
+def _told_zone(zone: str | None, only_zone: str) -> str | None:
+    """A time zone below the level of cities; ``only_zone`` is that of a country that has one."""
+    return zone if zone == only_zone else None
+
+
+def _wider(radius: int) -> int:
+    """The radius around coordinates that were rounded."""
+    return min(radius + _OFF_KM, _MOST_KM)
+
+
 def _location(members: Mapping[str, mmdb.Value], only_zone: str, *, is_city: bool) -> bytes:
     """A position as it is told; empty if nothing is left of it. ``only_zone`` is that of a country that has one."""
     found = {}
     for key, value in members.items():
         if key == _ZONE:
-            if is_city or value.plain == only_zone:
+            if is_city or _told_zone(value.plain, only_zone):
                 found[key] = value.octets
         elif is_city and key == "metro_code":
             found[key] = value.octets
-        elif is_city and key == "accuracy_radius" and isinstance(value.plain, int):
-            found[key] = mmdb.uint16(min(value.plain + _OFF_KM, _MOST_KM))
+        elif is_city and key == _RADIUS and isinstance(value.plain, int):
+            found[key] = mmdb.uint16(_wider(value.plain))
         elif is_city and key in _COORDINATES and isinstance(value.plain, float):
             rounded = float(_tenths(np.array(value.plain)))  # NaN, which stands for that of the place, stays
             found[key] = mmdb.double(rounded) if len(value.octets) == _DOUBLE_BYTES else mmdb.single(rounded)
@@ -126,6 +163,7 @@ def _joined(content: Content, places: Places) -> Content:
     """The content with these places, each once. A weak one of which nothing is left is none."""
     columns = [places.source, places.pending, places.weak, *places.text.values()]
     columns += [bits(column) for column in places.degrees.values()]
+    columns += [column.which for column in places.facts.values()]
     first, which = distinct_rows([*columns, *(part.which for part in places.parts.values())])
     number: U32 = which.astype(np.uint32)
     number[places.weak & np.all([part.which < 0 for part in places.parts.values()], axis=0)] = EMPTY

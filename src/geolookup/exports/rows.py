@@ -7,17 +7,20 @@ from typing import Any, Final
 
 import numpy as np
 
-from geolookup.exports.content import Content, Places, Progress
+from geolookup.exports.answers import Answers, answers_of
+from geolookup.exports.content import Content, LayerChoice, Places, Progress
+from geolookup.exports.parts import Column
 from geolookup.exports.segments import Segments
 from geolookup.index.flatten import EMPTY, U32, Flags
 from geolookup.model.addresses import cidrs, to_text
+from geolookup.model.facts import FACT_NAMES, NETWORK_FACTS, PLACE_FACTS
 from geolookup.model.fields import DEGREES, FIELD_NAMES
 from geolookup.model.types import FLAT_NAMES, ListFilters
 
 _ENDS = ("first", "last")
 _NETWORK = "network"
-#: The fields that rows can have, in the order in which an address's object has them.
-FIELDS: Final = tuple(name for name in FLAT_NAMES if name not in ("ip", *_ENDS))
+#: The fields and typed facts that rows can have, in the order in which an address's object has them.
+FIELDS: Final = (*(name for name in FLAT_NAMES if name not in ("ip", *_ENDS)), *FACT_NAMES)
 #: Those of a place: what a source reads back.
 DEFAULT_FIELDS: Final = FIELD_NAMES
 _ROWS_AT_ONCE = 1 << 13
@@ -27,26 +30,45 @@ class Rows:
     """The rows of an export. Neighbouring ranges with the same values are one row.
 
     ``names`` are the columns; ``values`` has the values of each distinct answer, in the order of the fields. Without
-    fields, all neighbours are one row. If there is ``wanted``, only the places that fit these filters are written.
+    fields, all neighbours are one row. There are rows of what ``layer`` answers: of the ranges whose place is known,
+    or in the layer ``network`` of those whose network is, in the layer ``all`` of both. If there is ``wanted``, only
+    the places that fit these filters are written.
     """
 
     def __init__(
-        self, content: Content, fields: tuple[str, ...], *, networks: bool, wanted: ListFilters | None = None
+        self,
+        content: Content,
+        fields: tuple[str, ...],
+        *,
+        networks: bool,
+        wanted: ListFilters | None = None,
+        layer: LayerChoice = "both",
     ) -> None:
         self.networks = networks
         self.names = ((_NETWORK,) if networks else _ENDS) + fields
-        self.values, numbers = _distinct(content.places, fields)
+        answers = answers_of(content)
+        is_strong = np.append(~content.places.weak, False)
+        place = np.where(is_strong[answers.place], answers.place, -1)
+        self.values, numbers = _distinct(content, answers._replace(place=place), fields)
+        is_told = answers.network >= 0 if layer == "network" else place >= 0
+        if layer == "all":
+            is_told |= answers.network >= 0
         if wanted is not None:
-            numbers[~_fitting(content.places, wanted)] = EMPTY
-        self._families = ((4, content.four.with_values(numbers)), (6, content.six.with_values(numbers)))
+            is_told &= np.append(_fitting(content.places, wanted), False)[place]
+        numbers[~is_told] = EMPTY
+        self._families = ((4, answers.four.with_values(numbers)), (6, answers.six.with_values(numbers)))
+
+    def covered(self) -> int:
+        """The number of ranges."""
+        return sum(segments.covered() for _, segments in self._families)
 
     def any(self) -> bool:
         """True if there is a row."""
-        return any(segments.covered() for _, segments in self._families)
+        return self.covered() > 0
 
     def chunks(self, progress: Progress) -> Iterator[list[tuple[Any, ...]]]:
         """Lists of rows, ascending: the text of both ends, or of a network, and the number of the answer."""
-        total = sum(segments.covered() for _, segments in self._families)
+        total = self.covered()
         done = 0
         rows: list[tuple[Any, ...]] = []
         for version, segments in self._families:
@@ -103,16 +125,36 @@ def _fitting(places: Places, wanted: ListFilters) -> Flags:
     return fits
 
 
-def _distinct(places: Places, fields: tuple[str, ...]) -> tuple[list[tuple[Any, ...]], U32]:
+def _distinct(content: Content, answers: Answers, fields: tuple[str, ...]) -> tuple[list[tuple[Any, ...]], U32]:
     if not fields:
-        return [()], np.zeros(len(places), np.uint32)
+        return [()], np.zeros(len(answers.place), np.uint32)
     known: dict[tuple[Any, ...], int] = {}
-    rows = zip(*(_column(places, name) for name in fields), strict=True)
-    numbers = np.fromiter((known.setdefault(row, len(known)) for row in rows), np.uint32, len(places))
+    rows = zip(*(_column(content, answers, name) for name in fields), strict=True)
+    numbers = np.fromiter((known.setdefault(row, len(known)) for row in rows), np.uint32, len(answers.place))
     return list(known), numbers
 
 
-def _column(places: Places, name: str) -> list[Any]:
+def _column(content: Content, answers: Answers, name: str) -> list[Any]:
+    """A field or fact of all answers; of what is not known there, it is what its kind has for that."""
+    networks = content.networks
+    if name in NETWORK_FACTS:
+        found = None if networks is None else networks.facts.get(name)
+        column, nothing, which = [] if found is None else _listed(found), None, answers.network
+    else:
+        column, nothing, which = _of_places(content.places, name), None, answers.place
+        if name in content.places.text:
+            nothing = ""
+    column = [*column, nothing]  # its last item is that of no place, or no network
+    return [column[at] for at in which.tolist()]
+
+
+def _listed(column: Column) -> list[Any]:
+    return [column.values[at] for at in column.which.tolist()]
+
+
+def _of_places(places: Places, name: str) -> list[Any]:
+    if name in PLACE_FACTS:
+        return _listed(places.facts[name])
     if name in places.text:
         return places.column(name)
     if name in DEGREES:
@@ -122,5 +164,5 @@ def _column(places: Places, name: str) -> list[Any]:
     if name == "pending":
         return list(places.pending.tolist())
     if name == "layer":
-        return places.layers()
+        return list(places.layers())
     return [places.sources[number] for number in places.source.tolist()]

@@ -23,6 +23,12 @@ _BINARY = ("mmdb", "parquet")
 _PLACES = "Your own blocks, those of the sources, or both as lookups answer"
 
 
+_ROW_LAYERS = (
+    f"The ranges that get rows. {_PLACES}; network: those of which a fact of networks is known; all: these, too.  "
+    "[default: both, or with facts of networks among the fields all, or network if all are]"
+)
+
+
 def _common(
     layers: Sequence[LayerChoice] = PLACE_LAYERS, default: LayerChoice | None = "both", text: str = f"{_PLACES}."
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -150,25 +156,30 @@ def _rows(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @export.command(short_help="Write a CSV file, which can be a source again.")
-@_common()
+@_common(LAYERS, None, _ROW_LAYERS)
 @_rows
 def csv(**options: Any) -> None:
     """Write a CSV file, which `geolookup sync` and `geolookup source add` read too.
 
     \b
-    Example: geolookup export csv ranges.csv.gz --networks --fields country,city
+    Examples:
+      geolookup export csv ranges.csv.gz --networks --fields country,city
+      geolookup export csv networks.csv --fields asn,as_organization,is_anonymous_vpn
+      geolookup export csv all.csv --fields country,city,time_zone,asn
     """
     _run("csv", **options)
 
 
 @export.command(short_help="Write a Parquet file.")
-@_common()
+@_common(LAYERS, None, _ROW_LAYERS)
 @_rows
 def parquet(**options: Any) -> None:
     """Write a Parquet file. Needs pyarrow: pip install 'geolookup[arrow]'.
 
     \b
-    Example: geolookup export parquet ranges.parquet --fields locid,country,source
+    Examples:
+      geolookup export parquet ranges.parquet --fields locid,country,source
+      geolookup export parquet all.parquet --fields country,time_zone,asn,is_hosting_provider
     """
     _run("parquet", **options)
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.addresses import parse
+from geolookup.model.types import is_provisional
 from geolookup.state.edits.outbox.row import OutboxRow, State
 from tests.oracle.outbox_model import laid_over, winner
 from tests.sync.push.stateful.memory import Memory
@@ -117,8 +118,8 @@ class Judge:
                 found = geo.match(address)
                 assert found is not None
                 expected = winner(layer, parse(address)[1])
-                if found.geolocation.locid in memory.spoilt_before_it_was_listed.values():
-                    continue  # made unlike what we created before a list had it: it is shown as the foreign client's
+                if {found.geolocation.locid, expected} & {*memory.spoilt_before_it_was_listed.values()}:
+                    continue  # made unlike what we created before a list had it: ours until a conclusive list
                 if found.geolocation.locid in memory.adopted_by_person - memory.pulled.keys():
                     continue  # a person says that it is what was created here: so it is shown until the next pull
                 assert found.geolocation.locid == (expected or 1), address
@@ -179,15 +180,18 @@ class Judge:
         # What was acknowledged of something that was taken for lost later was done under the number that it had.
         lost = {kept.place.id: kept.place.lost for kept in self._world.places() if kept.place.lost is not None}
         memory.numbers |= lost | self._world.aliases()
-        aliases = memory.numbers
         rows, decided = self._world.rows(), memory.places_of(memory.decided)
+        for row in rows:
+            # What is gone, or is another's by now, is known by another number here.
+            number = memory.numbers.get(row.locid, row.locid)
+            memory.number_of[row.id] = memory.number_of.get(row.id, number) if is_provisional(number) else number
         for row in rows:
             if row.state != State.DONE or row.locid in decided or any(overrides(later, row) for later in rows):
                 continue
             if memory.went_elsewhere(row):
                 assert self._world.was_told_of(row.locid)
                 continue
-            locid = aliases.get(row.locid, row.locid)
+            locid = memory.number_of[row.id]
             states = service.states.get(locid, [])
             if row.operation == "create":
                 assert states
@@ -213,7 +217,8 @@ class Judge:
         }
         assert shown == there
         memory.numbers |= world.aliases()
-        aliases, rows = memory.numbers, world.rows()  # what is gone had a number, too
+        rows = world.rows()  # what is gone had a number, too
+        aliases = {row.locid: memory.number_of.get(row.id, row.locid) for row in rows} | memory.numbers
         troubled = troubled | {row.locid for row in rows if memory.went_elsewhere(row)}
         troubled |= {
             row.locid for row in rows if row.state == State.DROPPED and not (row.problem or "").startswith("done")

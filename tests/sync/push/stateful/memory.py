@@ -49,6 +49,8 @@ class Memory:
         self.rows_seen = 0
         #: The last number of the service's that each geolocation created here was known by.
         self.numbers: dict[int, int] = {}
+        #: The last number of the service's under which each edit was made.
+        self.number_of: dict[int, int] = {}
 
     def edit_of(self, key: str | None) -> int | None:
         """The create that a request with this key was sent for, None if none was."""

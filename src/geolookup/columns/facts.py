@@ -3,7 +3,7 @@
 `FactTable` has one fact by the number of the record; `FactFinder` asks it about addresses. Neither needs pyarrow.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from geolookup.columns.kernel import ABSENT, OVERLAY, SlotFinder, Slots
 from geolookup.index.layout import EMPTY
 from geolookup.index.reader import IndexReader
-from geolookup.lookup.facts import RecordFacts
+from geolookup.lookup.fact_columns import by_record
 from geolookup.model.errors import IndexDamagedError
 from geolookup.model.facts import NETWORK_FACTS, PLACE_FACTS, Fact
-from geolookup.model.types import geolocation_of
 
 if TYPE_CHECKING:
     from geolookup.lookup.snapshot import Snapshot
@@ -61,43 +60,11 @@ class FactTable:
 
     def _of(self, reader: IndexReader) -> NDArray[np.int32]:
         """For each record the number of its value among the distinct ones, -1 if it is not known."""
-        facts, arrays, name = RecordFacts(reader, {self.fact.name: self.fact}), reader.arrays(), self.fact.name
-        section = facts.section(name)
-        parts = arrays[section] if section in arrays else np.zeros(reader.record_count, np.uint8)
-        found = self._by_number(parts, lambda part: facts.said_by(name, part))
-        field, by_text, always = facts.following(name)
-        if by_text is not None:
-            self._follow(found, (found < 0) & ((parts == 0) | always), reader, field, by_text)
+        numbers, values = by_record(reader, self.fact)
+        known = self._numbers
+        ids = np.array([-1 if each is None else known.setdefault(each, len(known)) for each in values], np.int32)
+        found: NDArray[np.int32] = ids[numbers]
         return found
-
-    def _by_number(self, numbers: NDArray[Any], value_of: Any) -> NDArray[np.int32]:
-        used, inverse = np.unique(numbers, return_inverse=True)
-        ids = np.array([self._number(value_of(number)) for number in used.tolist()], np.int32)
-        found: NDArray[np.int32] = ids[inverse]
-        return found
-
-    def _number(self, value: Any) -> int:
-        return -1 if value is None else self._numbers.setdefault(value, len(self._numbers))
-
-    def _follow(
-        self,
-        found: NDArray[np.int32],
-        wanted: NDArray[np.bool_],
-        reader: IndexReader,
-        field: str,
-        by_text: Mapping[str, Any],
-    ) -> None:
-        """Fill in what records do not say and what follows from a field of their places."""
-        arrays = reader.arrays()
-        slots = slots_of_records(reader)
-        records = np.flatnonzero(wanted & (slots != EMPTY))
-        if not len(records):
-            return
-        texts = arrays[f"loc.{field}"][slots[records]]
-        _, firsts, inverse = np.unique(texts, return_index=True, return_inverse=True)
-        places = (geolocation_of(reader.location(slot)) for slot in slots[records[firsts]].tolist())
-        ids = np.array([self._number(by_text[getattr(place, field)]) for place in places], np.int32)
-        found[records] = ids[inverse]
 
 
 class FactFinder:

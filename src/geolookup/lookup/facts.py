@@ -114,30 +114,8 @@ class RecordFacts:
 
         :raises IndexDamagedError: if the file is damaged there
         """
-        _, key, _ = self._where[name]
-        part = self._records.decoded(record, key)
-        found = self.said(name, part)
-        if found is None and place is not None:
-            field, by_text, always = self.following(name)
-            if by_text is not None and (part is None or always):
-                found = by_text[getattr(place, field)]
-        return found
-
-    def section(self, name: str) -> str:
-        """The section with the number of the part that has a fact, for each record; a file may lack it."""
-        return PART + self._where[name][1]
-
-    def said_by(self, name: str, number: int) -> Any:
-        """What the part of a number says of a fact, or None; 0 is no part.
-
-        :raises IndexDamagedError: if the file is damaged there
-        """
-        return self.said(name, self._records.value(number))
-
-    def said(self, name: str, part: Any) -> Any:
-        """What a decoded part says of a fact, or None."""
-        fact, _, steps = self._where[name]
-        found = part
+        fact, key, steps = self._where[name]
+        found = part = self._records.decoded(record, key)
         for step in steps:
             if isinstance(found, dict):
                 found = found.get(step)
@@ -145,11 +123,11 @@ class RecordFacts:
                 found = found[step]
             else:
                 found = None
-        return fact.typed(found)
-
-    def following(self, name: str) -> "tuple[str, Mapping[str, Any] | None, bool]":
-        """The field from which a fact follows, the fact by the field's text, and whether always: see `_FIELDS`."""
-        return _following(name, own=self._own)
+        found = fact.typed(found)
+        field, by_text, always = _following(name, own=self._own)
+        if found is None and by_text is not None and place is not None and (part is None or always):
+            found = by_text[getattr(place, field)]
+        return found
 
 
 def open_facts(module: "ModuleType", reader: "IndexReader", facts: Mapping[str, Fact]) -> "_native.Facts":

@@ -16,8 +16,8 @@ from geolookup.sources.facts import as_number
 from geolookup.sources.places import BadFieldError
 
 if TYPE_CHECKING:
+    from geolookup.columns.where import Row, Wanted
     from geolookup.lookup.engine import GeoLookup
-    from geolookup.lookup.where import Row, Wanted
 
 _FACTS = {**PLACE_FACTS, **NETWORK_FACTS}
 _AT_ONCE = 1 << 12
@@ -112,7 +112,7 @@ def write_ranges(
     nothing_fits: str | None,
 ) -> None:
     """Write the ranges, or networks, that fit, each as soon as it is found; ``nothing_fits`` is said if none does."""
-    from geolookup.lookup.where import ranges_where  # late: numpy takes longer than a short list
+    from geolookup.columns.where import ranges_where  # late: numpy takes longer than a short list
 
     columns = (*(("network",) if networks else ("first", "last")), *names)
     found = geo.with_snapshot(lambda snapshot: _begun(ranges_where(snapshot, wanted, names)))

@@ -153,7 +153,7 @@ def _write_facts(
     as_json: bool,
 ) -> None:
     """Write the ranges of which facts are known; see `facts_asked.write_ranges`."""
-    from geolookup.lookup.where import Wanted  # late: numpy takes longer than a short list
+    from geolookup.columns.where import Wanted  # late: numpy takes longer than a short list
 
     if top is not None:
         raise click.UsageError("--top is for geolocations, not for --asn and --fact")

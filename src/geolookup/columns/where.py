@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 
+from geolookup.columns.facts import FactTable, slots_of_records
+from geolookup.index.layout import EMPTY
 from geolookup.index.reader import source_of
 from geolookup.index.walk import Stretch, walk
-from geolookup.lookup.fact_columns import by_record, slots_of
 from geolookup.lookup.facts import RecordFacts
 from geolookup.model.facts import NETWORK_FACTS, PLACE_FACTS
 from geolookup.model.types import FLAT_NAMES
@@ -148,8 +149,8 @@ class _Fits:
 
 def _of_places(reader: "IndexReader", wanted: Wanted) -> "NDArray[np.bool_]":
     """Which records of a layer of places fit."""
-    slots = slots_of(reader)
-    good = (slots >= 0) & _with_facts(reader, wanted, PLACE_FACTS)
+    slots = slots_of_records(reader)
+    good = (slots != EMPTY) & _with_facts(reader, wanted, PLACE_FACTS)
     arrays = reader.arrays()
     for name, text in wanted.fields.items():
         if text:
@@ -157,7 +158,7 @@ def _of_places(reader: "IndexReader", wanted: Wanted) -> "NDArray[np.bool_]":
             position = FLAT_NAMES.index(name) - 1
             texts = [str(reader.location(slot)[position]) for slot in first.tolist()]
             fit = distinct[[each.casefold() == str(text).casefold() for each in texts]]
-            good &= np.append(np.isin(arrays[f"loc.{name}"], fit), False)[slots]
+            good &= np.append(np.isin(arrays[f"loc.{name}"], fit), False)[np.minimum(slots, reader.location_count)]
     return np.append(good, False)
 
 
@@ -166,9 +167,11 @@ def _with_facts(reader: "IndexReader", wanted: Wanted, known: "Mapping[str, Fact
     good = np.ones(reader.record_count, np.bool_)
     for name, values in wanted.facts.items():
         if name in known:
+            table = FactTable(known[name], [reader])
             folded = {_folded(value) for value in values}
-            numbers, found = by_record(reader, known[name])
-            good &= np.array([each is not None and _folded(each) in folded for each in found], np.bool_)[numbers]
+            numbers = [number for number, text in enumerate(table.texts) if _folded(text) in folded]
+            numbers += [int(value) for value in values if not isinstance(value, str)]
+            good &= (table.known[0] != 0) & np.isin(table.values[0], numbers)
     return good
 
 

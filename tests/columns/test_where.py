@@ -1,6 +1,5 @@
 """The ranges in which facts have values, against an answer for each address at which any of them begins or ends."""
 
-import ipaddress
 import itertools
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,13 +8,12 @@ from typing import Any
 import pytest
 
 import geolookup
+from geolookup.columns.where import NAMES, Wanted, ranges_where
 from geolookup.lookup.members import Members
-from geolookup.lookup.ranges import parts_of_range
-from geolookup.lookup.where import NAMES, Wanted, ranges_where
-from geolookup.model.addresses import parse, to_text
+from geolookup.model.addresses import parse
 from geolookup.model.facts import FACT_NAMES, NETWORK_FACTS
 from geolookup.model.fields import UNKNOWN
-from geolookup.model.types import MATCH_FACTS, ListFilters
+from geolookup.model.types import ListFilters
 from tests.lookup.test_network_oracle import Plain, plain, state
 
 __all__ = ["plain", "state"]
@@ -129,38 +127,3 @@ def test_without_a_source_of_networks_no_range_has_a_fact_of_one(tmp_path: Any) 
         wanted = Wanted(facts={"country_name": ["united states"]})
         found = geo.with_snapshot(lambda snapshot: list(ranges_where(snapshot, wanted, ("asn", "city"))))
         assert found == [(4, 8 << 24, (9 << 24) - 1, (None, "city 1"))]
-
-
-@pytest.mark.parametrize(
-    "text", ["81.2.69.0/24", "1.128.0.0/21", "175.16.199.0/24", "214.78.0.0/27", "2.125.160.208/28"]
-)
-@pytest.mark.parametrize("held", [False, True], ids=["IPv4", "6to4"])
-def test_the_parts_of_a_range_are_alike_in_all_that_is_known(state: str, text: str, held: bool) -> None:
-    network = ipaddress.ip_network(text)
-    form = (lambda address: f"2002:{int(address) >> 16:x}:{int(address) & 0xFFFF:x}::") if held else str
-    with geolookup.GeoLookup(state) as geo:
-
-        def known(address: str) -> Any:
-            match, its, record = geo.match(address), geo.network(address), geo.record(address)
-            place = None if match is None else (match.layer, match.locid)
-            return place, None if its is None else its.sources, None if record is None else record.as_dict()
-
-        expected = [
-            (key, [form(each) for each in group]) for key, group in itertools.groupby(network, lambda a: known(form(a)))
-        ]
-        first, last = parse(form(network[0]))[1], parse(form(network[-1]))[1]
-        last += (1 << 80) - 1 if held else 0
-        wanted = (6 if held else 4, first, last)
-        answer = geo.with_snapshot(lambda snapshot: parts_of_range(snapshot, "asked", *wanted, 999, facts=True))  # type: ignore[arg-type]
-        parts = sorted(answer.parts, key=lambda part: parse(part.first))
-        assert [part.first for part in parts] == [to_text(*parse(group[0])) for _, group in expected]
-        assert [part.addresses for part in parts] == [len(group) << (80 if held else 0) for _, group in expected]
-        for part, (_, group) in zip(parts, expected, strict=True):
-            match = geo.match(group[-1])
-            assert (part.match is None) == (match is None)
-            if match is not None and part.match is not None:
-                assert part.match.geolocation == match.geolocation
-                assert all(getattr(part.match, name) == getattr(match, name) for name in MATCH_FACTS)
-        plain = geo.with_snapshot(lambda snapshot: parts_of_range(snapshot, "asked", *wanted, 999))  # type: ignore[arg-type]
-        assert plain.count <= answer.count
-    assert len(expected) > 1

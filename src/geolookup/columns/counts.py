@@ -1,4 +1,4 @@
-"""Many addresses counted by country, city, source or any other field."""
+"""Many addresses counted by country, city, source or any other field, or by a fact."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from geolookup.base.text import place_text
 from geolookup.columns.batches import Batch
 from geolookup.columns.common import Doubt, Reread, default_geo
+from geolookup.columns.fact_tally import BESIDE, FactTally
 from geolookup.columns.tally import Distinct, Numbers, Tally
 from geolookup.exports.licences import attributions
 from geolookup.index.reader import IndexReader, source_of
@@ -19,6 +20,7 @@ from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model.addresses import explain
 from geolookup.model.errors import ColumnError, InvalidAddressError
+from geolookup.model.facts import FACT_NAMES
 from geolookup.model.fields import FIELD_NAMES, PLACE_NAMES, TEXT_NAMES
 from geolookup.state.base.current import Current
 
@@ -39,6 +41,8 @@ _WITHIN: Final = {
 }
 #: The fields to count by: those of text, and more of an address's object.
 FIELDS: Final = (*TEXT_NAMES, "locid", "layer", "source")
+#: What a person reads in place of a fact that is not known.
+UNSAID: Final = "(no source says it)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,17 +50,26 @@ class Group:
     """Addresses with the same place, or the same value of another field.
 
     ``fields`` has what they have in common, by name: the field asked for, and those that tell two of its values apart.
+    A fact that no source says is None; beside an AS number stands the organisation of most of its addresses.
     ``latitude`` and ``longitude`` are degrees: those of the location in the group with the highest count that has them,
     or None.
     """
 
-    fields: dict[str, str | int]
+    fields: dict[str, str | int | None]
     count: int
     latitude: float | None
     longitude: float | None
 
     def place_text(self) -> str:
         """Its fields as a person reads them on a line; an unknown one is in brackets: "(no city), CA, US"."""
+        name, value = next(iter(self.fields.items()))
+        if name in FACT_NAMES:
+            if value is None:
+                return UNSAID
+            text = f"AS{value}" if name == "asn" else str(value).lower() if isinstance(value, bool) else str(value)
+            return "  ".join(
+                [text, *(str(self.fields[other]) for other in self.fields if other != name and self.fields[other])]
+            )
         values = {name: str(value) for name, value in self.fields.items()}
         asked = next(reversed(values))
         values[asked] = values[asked] or f"(no {asked})"
@@ -93,6 +106,7 @@ class Counts:
         self.generation = current.generation
         self.dated = current.dated
         self._layers = tally.layers
+        self._facts = tally if isinstance(tally, FactTally) else None
         self._home = home
         self._current = current
 
@@ -102,14 +116,16 @@ class Counts:
         return self.covered + self.not_covered
 
     def groups(self, field: str = "country") -> list[Group]:
-        """The covered addresses by one of `FIELDS`, those with the highest count first.
+        """The covered addresses by one of `FIELDS`, or by the fact that was counted; the highest count comes first.
 
         :raises ColumnError: for an unknown field
         """
+        if self._facts is not None and field == self._facts.fact.name:
+            return self._groups_of_fact(self._facts)
         if field not in FIELDS:
             raise ColumnError(f"unknown field {field!r:.60}: addresses are counted by {', '.join(FIELDS)}")
         names = (*_WITHIN.get(field, ()), field)
-        merged: dict[tuple[str | int, ...], tuple[int, Group]] = {}
+        merged: dict[tuple[str | int | None, ...], tuple[int, Group]] = {}
         for reader, counts in self._layers:
             for weight, group in _groups(reader, counts, names):
                 key = tuple(group.fields.values())
@@ -119,9 +135,19 @@ class Counts:
             key=lambda group: (-group.count, tuple(map(str, group.fields.values()))),
         )
 
+    def _groups_of_fact(self, facts: FactTally) -> list[Group]:
+        names = [facts.fact.name, *([BESIDE[facts.fact.name]] if facts.fact.name in BESIDE else [])]
+        found = [
+            Group(fields=dict(zip(names, values, strict=True)), count=number, latitude=None, longitude=None)
+            for values, number in facts.values().items()
+        ]
+        return sorted(found, key=lambda group: (-group.count, group.place_text()))
+
     @property
     def sources(self) -> tuple[str, ...]:
         """The names of the sources that answered."""
+        if self._facts is not None and self._facts.fact.layer == "network":
+            return self._facts.sources
         return tuple(str(group.fields["source"]) for group in self.groups("source"))
 
     @property
@@ -130,22 +156,30 @@ class Counts:
         return attributions(self._home, self._current, self.sources)
 
 
-def count(geo: GeoLookup | None, batches: Iterable[tuple[str, Batch]], *, by: By = "requests") -> Counts:
+def count(
+    geo: GeoLookup | None, batches: Iterable[tuple[str, Batch]], *, by: By = "requests", fact: str | None = None
+) -> Counts:
     """Count addresses by where they are, in one generation, from beginning to end.
 
     ``batches`` has each batch with the name of what it is from, for `Counts.problems`. Memory does not grow with their
     number; with ``by`` "addresses" a temporary folder does. With ``geo`` None, the settings' state directory answers.
+    With a ``fact``, one of `facts.FACT_NAMES`, there are groups by that too; if it is one of networks, an address is
+    covered that has a network and no place.
 
-    :raises ColumnError: if ``by`` is unknown
+    :raises ColumnError: if ``by`` or the fact is unknown
     """
     if by not in BYS:
         raise ColumnError(f"unknown count {by!r:.60}: it is one of {', '.join(BYS)}")
+    if fact is not None and fact not in FACT_NAMES:
+        raise ColumnError(f"unknown fact {fact!r:.60}: it is one of {', '.join(FACT_NAMES)}")
     geo = default_geo() if geo is None else geo
 
     def begin(snapshot: Snapshot) -> tuple[Tally, Current]:
+        if fact is not None:
+            return FactTally(snapshot, fact), snapshot.current
         return Tally(snapshot.base.reader, snapshot.custom.reader), snapshot.current
 
-    tally, current = geo.with_snapshot(begin)
+    tally, current = geo.with_networks(begin)
     problems: list[str] = []
     doubts: dict[str, Doubt] = {}
     malformed = 0

@@ -5,7 +5,7 @@
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -160,32 +160,39 @@ class Tally:
         """Count tokens, each as often as ``found`` says; returns those that are not addresses."""
         tokens = list(found)
         times = np.fromiter(found.values(), np.int64, len(tokens))
-        slots = self._slots(tokens)
-        self._add(slots, times)
+        slots = self._add(_search(tokens), times)
         return [tokens[row] for row in np.flatnonzero(slots == BAD).tolist()]
 
     def add_distinct(self, found: Distinct) -> None:
         """Count each address of a set once."""
         for numbers in found.fours():
-            slots = self._finder.integers(np.ascontiguousarray(numbers).data, None, 0, len(numbers), bits=32)
-            self._add(slots, np.ones(len(slots), np.int64))
+            data = np.ascontiguousarray(numbers).data
+            once = np.ones(len(numbers), np.int64)
+            self._add(lambda finder, data=data: finder.integers(data, None, 0, len(data), bits=32), once)  # type: ignore[misc]
         for many in found.sixes():
-            slots = self._slots([to_text(6, value).encode("ascii") for value in many])
-            self._add(slots, np.ones(len(slots), np.int64))
+            tokens = [to_text(6, value).encode("ascii") for value in many]
+            self._add(_search(tokens), np.ones(len(tokens), np.int64))
 
-    def _slots(self, tokens: Sequence[bytes]) -> Slots:
-        offsets = np.zeros(len(tokens) + 1, np.int64)
-        np.cumsum(np.fromiter(map(len, tokens), np.int64, len(tokens)), out=offsets[1:])
-        return self._finder.strings(b"".join(tokens), offsets.data, None, 0, len(tokens), large=True)
-
-    def _add(self, slots: Slots, times: Numbers) -> None:
-        is_base = slots < OVERLAY
-        is_over = (slots >= OVERLAY) & (slots < ABSENT)
-        for (_, counts), chosen in zip(self.layers, (is_base, is_over), strict=True):
-            np.add.at(counts, slots[chosen] & _SLOT, times[chosen])
-        self.covered += _sum(times[is_base | is_over])
-        self.not_covered += _sum(times[slots == EMPTY])
+    def _add(self, search: Callable[[SlotFinder], Slots], times: Numbers) -> Slots:
+        """Count what a search for some addresses finds, each so many times; returns their slots."""
+        slots = search(self._finder)
+        self.covered += count_slots(self.layers, slots, times)
+        self.not_covered += int(times[slots == EMPTY].sum())
+        return slots
 
 
-def _sum(times: Any) -> int:
-    return int(times.sum())
+def _search(tokens: Sequence[bytes]) -> Callable[[SlotFinder], Slots]:
+    """What asks a finder about tokens."""
+    offsets = np.zeros(len(tokens) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, tokens), np.int64, len(tokens)), out=offsets[1:])
+    data = b"".join(tokens)
+    return lambda finder: finder.strings(data, offsets.data, None, 0, len(tokens), large=True)
+
+
+def count_slots(layers: Sequence[tuple[IndexReader, Numbers]], slots: Slots, times: Numbers) -> int:
+    """Count each slot so many times in the numbers of its layer, the base's first; returns the sum of the times."""
+    is_base = slots < OVERLAY
+    is_over = (slots >= OVERLAY) & (slots < ABSENT)
+    for (_, counts), chosen in zip(layers, (is_base, is_over), strict=False):
+        np.add.at(counts, slots[chosen] & _SLOT, times[chosen])
+    return int(times[is_base | is_over].sum())

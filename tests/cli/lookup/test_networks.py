@@ -313,6 +313,29 @@ def test_a_wrong_list_of_facts_is_told(capsys: pytest.CaptureFixture[str], optio
     assert message in " ".join(listed(capsys, *options, code=2)[1].split())
 
 
+def test_the_top_networks_of_a_log_add_up(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log = tmp_path / "access.log"
+    log.write_text("8.8.8.8 8.8.4.4 1.1.1.1 9.9.9.9 10.0.0.1 12.0.0.1 8.8.8.8\n", encoding="ascii")
+    capsys.readouterr()
+    assert run(["top", os.fspath(log), "--by", "asn"]) == 0
+    lines = [line.split("  ") for line in capsys.readouterr().out.splitlines()]
+    assert [[cell.strip() for cell in line if cell.strip()][:3] for line in lines[1:-1]] == [
+        ["AS15169", "Google LLC", "3"],
+        ["(no source says it)", "2", "28.6%"],
+        ["AS7", "Seven\\x1b[31m", "1"],
+        ["not covered", "1", "14.3%"],
+    ]
+    assert lines[-1] == ["7 requests; 1 not covered"]
+    found = answers(capsys, "top", os.fspath(log), "--by", "asn")
+    assert found["rows"][0] == {"asn": 15169, "as_organization": "Google LLC", "count": 3, "share": 0.428571}
+    assert sum(row["count"] for row in found["rows"]) + found["not_covered"] == found["counted"] == 7
+    assert run(["top", os.fspath(log), "--by", "country_name", "--csv"]) == 0
+    assert capsys.readouterr() == (
+        "country_name,requests,share\nUnited States,2,0.285714\nAustralia,1,0.142857\n",
+        "7 requests; 4 not covered\n",
+    )
+
+
 def test_explain_names_the_source_of_each_fact_and_who_said_something_else(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain", "8.8.8.8"]) == 0
     lines = capsys.readouterr().out.splitlines()

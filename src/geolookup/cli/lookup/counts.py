@@ -19,6 +19,7 @@ from geolookup.exports.target import open_target
 from geolookup.lookup.asked import Pick
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.continents import countries
+from geolookup.model.facts import FACT_NAMES
 from geolookup.sync import opening, words
 
 if TYPE_CHECKING:
@@ -89,7 +90,9 @@ class _Reading(TypedDict):
     ok_malformed: bool
 
 
-def _counted(geo: GeoLookup, files: tuple[str, ...], by: By, reading: _Reading) -> tuple[Counts, Tally]:
+def _counted(
+    geo: GeoLookup, files: tuple[str, ...], by: By, reading: _Reading, fact: str | None = None
+) -> tuple[Counts, Tally]:
     """Count the addresses of all files, the standard input if there are none; say what is malformed.
 
     The tally has the exit status.
@@ -101,7 +104,7 @@ def _counted(geo: GeoLookup, files: tuple[str, ...], by: By, reading: _Reading) 
         output.progress("counting", "address") as progress,
         contextlib.closing(_batches(names, reading, progress)) as found,
     ):
-        counts = count(geo, found, by=by)
+        counts = count(geo, found, by=by, fact=fact)
     # What is not covered is a part of the answer here.
     tally = Tally(ok_uncovered=True, ok_malformed=reading["ok_malformed"])
     for problem in counts.problems:
@@ -150,7 +153,14 @@ def _summary(counts: Counts) -> str:
 @click.command()
 @_files_argument
 @click.option(
-    "--by", "field", type=click.Choice(FIELDS), default="country", show_default=True, help="What to count by."
+    "--by",
+    "field",
+    type=click.Choice((*FIELDS, *FACT_NAMES)),
+    default="country",
+    show_default=True,
+    metavar="NAME",
+    help=f"What to count by: a field ({', '.join(FIELDS)}), or a fact of the place or of who runs the address "
+    f"({', '.join(FACT_NAMES)}).",
 )
 @_counting_options(rows=20)
 @_reading_options
@@ -165,13 +175,14 @@ def top(
     as_csv: bool,
     **reading: Unpack[_Reading],
 ) -> int:
-    """Show where the addresses of a log are: how many in each country, city or source.
+    """Show where the addresses of a log are, or who runs them: how many in each country, city or AS.
 
     \b
     FILE is any log, or CSV, NDJSON or Parquet with a column of addresses; gzip, Zstandard, bzip2 and xz
     are decompressed. Without FILE, standard input is read. Every address in a log counts, as `geolookup
     annotate` finds them, at constant memory (--count addresses uses a temporary folder if there are
-    millions of them).
+    millions of them). By a fact (asn, time_zone, is_hosting_provider) one row is for the addresses of
+    which no source says it; those are not covered of which nothing is known at all.
     Exit status: 0, also if some addresses are not covered: the table says how many; 5 some malformed
     (or 0: --ok-malformed).
 
@@ -179,12 +190,13 @@ def top(
     Examples:
       geolookup top access.log
       geolookup top /var/log/nginx/access.log* --by city --count addresses --top 50
+      geolookup top access.log --by asn
       geolookup top visits.parquet --column client --csv > countries.csv
     """
     if as_json and as_csv:
         raise click.UsageError("--json and --csv exclude each other")
     with opening.open_or_build() as geo:
-        counts, tally = _counted(geo, files, by, reading)
+        counts, tally = _counted(geo, files, by, reading, field if field in FACT_NAMES else None)
     groups = counts.groups(field)
     shown = groups[:top] if top else groups
     if as_json:
@@ -192,6 +204,7 @@ def top(
     elif as_csv:
         rows = ((*group.fields.values(), group.count, _share(group.count, counts)) for group in shown)
         output.csv_result((*(shown[0].fields if shown else (field,)), by, "share"), rows)
+        output.note(_summary(counts))  # what no row has
     else:
         _say(counts, field, groups, shown)
     return tally.code

@@ -229,7 +229,7 @@ def test_only_values_that_a_dictionary_column_uses_count_as_malformed(geo: GeoLo
     ("column", "fields", "message"),
     [
         (pa.array([1.5]), ("country",), "not double"),
-        (pa.array([b"8.8.8.8"]), ("country",), "not binary"),
+        (pa.array([[b"8.8.8.8"]]), ("country",), "not list<item: binary>"),
         (pa.array([1.5]).dictionary_encode(), ("country",), "not double"),
         (pa.array([], pa.float64()), ("country",), "not double"),
         (["8.8.8.8"], ("country",), "not list"),

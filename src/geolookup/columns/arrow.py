@@ -68,8 +68,9 @@ def locate(
 ) -> Any:
     """Answer a column of addresses: a ``RecordBatch`` for an array, a ``Table`` of as many chunks for a chunked one.
 
-    ``column`` is of type string, large_string, string_view, dictionary of these, or integer: whole numbers are IPv4
-    addresses, and one that does not fit 32 bits is malformed. ``fields`` are names of `common.FIELDS`; text is
+    ``column`` is of type string, large_string, string_view, binary of 4 or 16 bytes, integer, decimal without fraction,
+    or dictionary of these. Whole numbers are IPv4 addresses, and one that does not fit 32 bits is malformed; but
+    decimals, of 128 bits and more, are IPv6 addresses from 2**32 on. ``fields`` are names of `common.FIELDS`; text is
     dictionary-encoded, ``latitude`` and ``longitude`` are float64 in degrees, ``locid`` is int64, ``pending`` bool, and
     ``first`` and ``last`` plain text (they cost some microseconds a distinct address, the others nanoseconds). A row is
     null if its address is null, not covered or malformed; the schema's metadata count the last two under
@@ -290,8 +291,10 @@ def _reason(column: Any, row: int) -> str:
         value = column[row].as_py()
     except UnicodeDecodeError:
         return "the address is not text in UTF-8"
-    if not isinstance(value, str):
+    if isinstance(value, int):
         return f"{value} is not an IPv4 address"
+    if not isinstance(value, str):
+        return f"{value!r:.60} is not an IP address"
     try:
         parse(value)
     except InvalidAddressError as error:

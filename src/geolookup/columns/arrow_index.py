@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from geolookup.columns.arrow_addresses import is_text, pa, pc, slots_of, take
 from geolookup.columns.arrow_rows import TYPES, FactColumns, Rows, room
-from geolookup.columns.common import ENOUGH_VALUES
+from geolookup.columns.common import ENOUGH_VALUES, address_text
 from geolookup.columns.facts import FACTS_BY_NAME, slots_of_records
 from geolookup.columns.kernel import ABSENT, BAD, EMPTY, OVERLAY, SlotFinder, Slots, SlotValues
 from geolookup.index.reader import IndexReader, piece_of_both
@@ -186,8 +186,8 @@ class ArrowIndex:
                 column[row] = value
         return {name: pa.array(column, pa.string()) for name, column in zip(_RANGES, each, strict=True)}
 
-    def _range(self, address: str | int) -> tuple[str, ...]:
-        text = address if isinstance(address, str) else to_text(4, address)
+    def _range(self, address: Any) -> tuple[str, ...]:
+        text = address_text(address)
         family, value = parse(text)
         _, _, first, last = piece_of_both(self.base, self.overlay, family, value)
         ends = to_text(family, first), to_text(family, last)

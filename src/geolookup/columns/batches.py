@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypeAlias, get_args
 
 from geolookup.columns import text
-from geolookup.columns.common import Doubt, Reread, column_named, means
+from geolookup.columns.common import Doubt, Reread, address_text, column_named, means
 from geolookup.files.formats import compression_named
 from geolookup.lookup.asked import Pick, read_field
 from geolookup.model.addresses import IPV4_MAX, to_text
@@ -166,7 +166,7 @@ def _tokens(array: Any) -> list[bytes | None]:
 
     :raises ColumnError: if the array's type holds no addresses
     """
-    from geolookup.columns.arrow_addresses import check_type, pa
+    from geolookup.columns.arrow_addresses import check_type, is_text, pa
 
     check_type(array.type)
     kind = array.type
@@ -177,6 +177,8 @@ def _tokens(array: Any) -> list[bytes | None]:
         return [None] * len(array)
     if pa.types.is_integer(kind):
         return [None if value is None else _number(value) for value in array.to_pylist()]
+    if not is_text(kind):
+        return [None if value is None else address_text(value).encode() for value in array.to_pylist()]
     # By way of bytes: text in a file is not always UTF-8, and then it is not an address.
     found: list[bytes | None] = array.cast(pa.large_string()).cast(pa.large_binary()).to_pylist()
     return found

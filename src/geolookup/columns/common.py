@@ -6,6 +6,7 @@
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Number
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -14,7 +15,7 @@ from geolookup.base.text import harmless
 from geolookup.lookup import asked as asking
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.members import NAMES
-from geolookup.model.addresses import IPV4_MAX, is_address, to_text
+from geolookup.model.addresses import IPV4_MAX, IPV6_MAX, is_address, to_text
 from geolookup.model.errors import ColumnError, InvalidAddressError
 from geolookup.model.facts import NETWORK_FACTS
 from geolookup.model.types import FIELD_NAMES, Geolocation
@@ -194,9 +195,31 @@ def _answer(ask: Callable[[Any], _Answer | None], value: Any, doubt: Doubt | Non
 
 
 def _text(value: Any) -> str | None:
-    if isinstance(value, int) and 0 <= value <= IPV4_MAX:
-        return to_text(4, value)
-    return value if isinstance(value, str) else None
+    """A value of SQL as text; None if it can be no address. SQLite's numbers have 64 bits."""
+    is_packed = isinstance(value, bytes) and len(value) in (4, 16)
+    is_number = isinstance(value, int) and value <= IPV4_MAX
+    return address_text(value) if is_packed or is_number or isinstance(value, str) else None
+
+
+def address_text(value: Any) -> str:
+    """The text of any value of Python that may be an address; of one that is none, text that is none.
+
+    Text is taken as it is, and so are address objects as they write themselves; bytes are addresses of 4 or 16 bytes;
+    whole numbers, floats among them, are IPv4 addresses below 2**32, and IPv6 addresses above.
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        data = bytes(value)
+        return to_text(6 if len(data) == 16 else 4, int.from_bytes(data)) if len(data) in (4, 16) else repr(data[:40])
+    if isinstance(value, Number) and not isinstance(value, bool):
+        try:
+            number = int(value)  # type: ignore[call-overload]  # numbers of other kinds refuse
+        except (TypeError, ValueError, OverflowError):
+            return str(value)
+        if number == value and 0 <= number <= IPV6_MAX:
+            return to_text(4 if number <= IPV4_MAX else 6, number)
+    return str(value)
 
 
 class Shortcuts(ABC, Generic[Column]):

@@ -1,14 +1,17 @@
 """DuckDB: ``register(connection)``, then geo_country(ip) and its siblings in SQL, a vector of rows at a time."""
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from geolookup.columns.arrow import locate_in_doubt
-from geolookup.columns.arrow_addresses import pa
+from geolookup.columns.arrow_addresses import pa, pc
 from geolookup.columns.arrow_rows import decoded, plain_type
 from geolookup.columns.common import FIELDS, FUNCTIONS, PREFIX, Doubt, default_geo, json_of
 from geolookup.lookup.engine import GeoLookup
-from geolookup.model.errors import MissingExtraError
+from geolookup.model.errors import ColumnError, MissingExtraError
 
 try:
     import duckdb
@@ -27,23 +30,68 @@ _KINDS = {
 }
 
 
+#: The types of addresses. A function has one form for each, since DuckDB casts no number to text by itself.
+_TEXT = "VARCHAR"
+_OTHERS = ("BLOB", "UINTEGER", "BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT")
+
+
 def register(connection: "duckdb.DuckDBPyConnection", geo: GeoLookup | None = None) -> None:
     """Give a connection geo_country(ip), geo_asn(ip), … one for each of `common.FIELDS`, and geo_json(ip).
 
-    ``ip`` is text. The answer is NULL for NULL, for an address that no block covers, and for text that is not an
-    address: one bad row does not end a query. A `ColumnWarning` asks once whether it is the right column if fewer than
-    half of the values that came first are addresses. With ``geo`` None, the state directory of the settings answers.
+    ``ip`` is text, a BLOB of 4 or 16 bytes, or a whole number: an IPv4 address, or, of type HUGEINT and UHUGEINT, an
+    IPv6 address from 2**32 on. The answer is NULL for NULL, for an address that no block covers, for what is not an
+    address, and for what nobody says: one bad row does not end a query. A `ColumnWarning` asks once whether it is the
+    right column if fewer than half of the values that came first are addresses. With ``geo`` None, the state directory
+    of the settings answers. A second call takes the place of the first. Cursors of the connection have the functions
+    too, for as long as it is open.
+
+    :raises ColumnError: if the connection is inside a transaction, or another one to the same database has registered
+        the functions
     """
     geo = default_geo() if geo is None else geo
     doubt = Doubt(FUNCTIONS)
-    for name in FIELDS:
-        _add(connection, PREFIX + name, _field(geo, name, doubt), _KINDS[plain_type(name)])
-    _add(connection, "geo_json", _json(geo, doubt), "VARCHAR")
+    made = {PREFIX + name: (_field(geo, name, doubt), _KINDS[plain_type(name)]) for name in FIELDS}
+    made["geo_json"] = _json(geo, doubt), "VARCHAR"
+    for name in made:
+        with contextlib.suppress(duckdb.InvalidInputException):  # it is not there yet
+            connection.remove_function(name)
+    try:
+        for name, (function, kind) in made.items():
+            _add(connection, name, function, _TEXT, kind)
+        # Another connection to the same database adds forms to a function; this one would refuse a second.
+        for form in _OTHERS:
+            with connection.cursor() as cursor:
+                for name, (function, kind) in made.items():
+                    _add(cursor, name, function if form != "UHUGEINT" else _unsigned_form(function), form, kind)
+    except duckdb.CatalogException as error:
+        raise ColumnError(f"another connection has registered them, and this one can call them: {error}") from error
+    except duckdb.TransactionException as error:
+        raise ColumnError(f"the functions are registered outside of transactions: {error}") from error
 
 
-def _add(connection: Any, name: str, function: Callable[[Any], Any], kind: str) -> None:
+def _add(connection: Any, name: str, function: Callable[[Any], Any], form: str, kind: str) -> None:
     # Special null handling: the default one expects exactly one answer for each row that is not null.
-    connection.create_function(name, function, ["VARCHAR"], kind, type="arrow", null_handling="special")
+    connection.create_function(name, function, [form], kind, type="arrow", null_handling="special")
+
+
+def _unsigned_form(function: Any) -> Callable[[Any], Any]:
+    """The same function for UHUGEINT, which comes as a decimal of 128 bits and may look as if it were below zero."""
+
+    def answer(column: Any) -> Any:
+        return function(_unsigned(_one(column)))
+
+    # The database does not hold functions that a connection added which is closed. The first form it does hold.
+    function.unsigned = answer
+    return answer
+
+
+def _unsigned(column: Any) -> Any:
+    validity, data = column.buffers()
+    given = np.frombuffer(memoryview(data), np.uint64, 2 * len(column), 2 * column.offset).reshape(-1, 2)
+    wide = np.zeros((len(column), 4), np.uint64)
+    wide[:, :2] = given
+    whole = pa.Array.from_buffers(pa.decimal256(40, 0), len(column), [None, pa.py_buffer(wide)])
+    return whole if validity is None else pc.if_else(column.is_valid(), whole, None)
 
 
 def _field(geo: GeoLookup, name: str, doubt: Doubt) -> Callable[[Any], Any]:

@@ -167,6 +167,21 @@ class SlotFinder:
         out[good] = self._search4(numbers[good].astype(np.uint32))
         return out
 
+    def halves(self, values: NDArray[np.uint64], families: NDArray[np.uint8]) -> Slots:
+        """Addresses of both families as numbers: a row of ``values`` has the upper and the lower half of one.
+
+        ``families`` has 4, 6, or another number for what is not an address. IPv4-mapped addresses are of family 4.
+        """
+        if self._native is not None:
+            out: Slots = self._room(len(families), _SLOT)
+            self._native.locate_halves(np.ascontiguousarray(values), families, out)
+            return out
+        found = np.full(len(families), BAD, np.uint32)
+        four, six = np.flatnonzero(families == 4), np.flatnonzero(families == 6)
+        found[four] = self._search4(values[four, 1].astype(np.uint32))
+        found[six] = self._search6([upper << 64 | lower for upper, lower in values[six].tolist()])
+        return found
+
     def take(self, slots: Slots, fields: "Sequence[tuple[NDArray[Any], NDArray[Any]]]") -> SlotValues:
         """The values that stand in slots of this finder; a field is its values by slot in the base and in the overlay.
 

@@ -3,11 +3,23 @@
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from geolookup.columns.arrow import locate_in_doubt
-from geolookup.columns.arrow_addresses import pa
+from geolookup.columns.arrow_addresses import check_type, pa
 from geolookup.columns.arrow_rows import decoded
-from geolookup.columns.common import DEFAULT_FIELDS, PREFIX, Doubt, Errors, Shortcuts, checked_fields, column_named
+from geolookup.columns.common import (
+    DEFAULT_FIELDS,
+    PREFIX,
+    Doubt,
+    Errors,
+    Shortcuts,
+    address_text,
+    checked_fields,
+    column_named,
+)
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.addresses import IPV4_MAX
 from geolookup.model.errors import ColumnError, MissingExtraError
 
 try:
@@ -20,7 +32,10 @@ __all__ = ["GeoAccessor"]
 
 @pd.api.extensions.register_series_accessor("geo")
 class GeoAccessor(Shortcuts[Any]):
-    """The geolocations of a series of addresses: text (categorical too), or integers that are IPv4 addresses.
+    """The geolocations of a series of addresses.
+
+    They are text (categorical too), address objects of ``ipaddress``, bytes of 4 or 16, or whole numbers: IPv4
+    addresses, and as objects IPv6 from 2**32 on. Objects may be of several of these kinds.
 
     Results have the series' own index. Every method takes ``geo``, the GeoLookup that answers (if None, the one of the
     settings), and ``errors``: "null" for a missing value if an address is malformed, "raise" for an error. If fewer
@@ -46,10 +61,7 @@ class GeoAccessor(Shortcuts[Any]):
 
         :raises ColumnError: for an unknown field, or a series that does not hold addresses
         """
-        try:
-            column = pa.array(self._series, from_pandas=True)
-        except (pa.ArrowException, TypeError, ValueError) as error:
-            raise ColumnError(f"the series {self._series.name!r} does not hold addresses as text") from error
+        column = _addresses(self._series)
         found = locate_in_doubt(geo, column, checked_fields(fields), self._doubt, errors=errors)
         table = {prefix + name: decoded(array) for name, array in zip(found.schema.names, _arrays(found), strict=True)}
         frame = pa.table(table).to_pandas(types_mapper=_KINDS.get)
@@ -71,6 +83,27 @@ _KINDS = {
     pa.uint32(): pd.UInt32Dtype(),
     pa.bool_(): pd.BooleanDtype(),
 }
+
+
+def _addresses(series: Any) -> Any:
+    try:
+        column = pa.array(series, from_pandas=True)
+        if series.dtype == object:
+            check_type(column.type)
+    except (ColumnError, pa.ArrowException, TypeError, ValueError, OverflowError):
+        # Objects of several kinds, or of one that Arrow does not know: each by itself.
+        return pa.array([None if _is_missing(value) else address_text(value) for value in series], pa.string())
+    if isinstance(column, pa.Array) and pa.types.is_floating(column.type):
+        # Integers with missing values become floats in pandas.
+        values = column.to_numpy(zero_copy_only=False)
+        is_whole = (values >= 0) & (values <= IPV4_MAX) & (values == np.floor(values))
+        if is_whole.any() or np.isnan(values).all():
+            return pa.array(np.where(is_whole, values, -1).astype(np.int64), mask=np.isnan(values))
+    return column
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and value != value)
 
 
 def _arrays(found: Any) -> list[Any]:

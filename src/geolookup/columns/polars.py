@@ -6,7 +6,16 @@ from typing import Any
 from geolookup.columns.arrow import locate_in_doubt
 from geolookup.columns.arrow_addresses import pa
 from geolookup.columns.arrow_rows import decoded, plain_type
-from geolookup.columns.common import DEFAULT_FIELDS, PREFIX, Doubt, Errors, Shortcuts, checked_fields, column_named
+from geolookup.columns.common import (
+    DEFAULT_FIELDS,
+    PREFIX,
+    Doubt,
+    Errors,
+    Shortcuts,
+    address_text,
+    checked_fields,
+    column_named,
+)
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.errors import MissingExtraError
 
@@ -22,7 +31,10 @@ _STRUCT = "geo"
 
 @pl.api.register_expr_namespace("geo")
 class GeoNamespace(Shortcuts[pl.Expr]):
-    """The geolocations of an expression's addresses: text, or integers that are IPv4 addresses.
+    """The geolocations of an expression's addresses.
+
+    They are text (categorical too), address objects of ``ipaddress``, binary of 4 or 16 bytes, integers that are IPv4
+    addresses, or Int128 and UInt128, which are IPv6 addresses from 2**32 on.
 
     Eager, lazy and streaming alike. Every method takes ``geo``, the GeoLookup that answers (if None, the one of the
     settings), and ``errors``: "null" for null if an address is malformed, "raise" for an error. If fewer than half of
@@ -95,5 +107,7 @@ def _located(
 
 
 def _addresses(series: Any) -> Any:
+    if series.dtype in (pl.Object, pl.Int128, pl.UInt128):  # which Arrow does not know
+        return pa.array([None if value is None else address_text(value) for value in series.to_list()], pa.string())
     # The newest level hands out text as the string views that it is, without a copy.
     return series.rechunk().to_arrow(compat_level=pl.CompatLevel.newest())

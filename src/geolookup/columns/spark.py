@@ -45,8 +45,8 @@ def locate(
 ) -> Any:
     """The DataFrame with one more column for each field, named ``prefix`` and the field.
 
-    ``column`` is text, or integers that are IPv4 addresses. AS numbers are long, and the accuracy radius int, since
-    Spark has no unsigned types. The index that ``geo`` serves now (if None, the one of the
+    ``column`` is text, binary of 4 or 16 bytes, or integers that are IPv4 addresses. AS numbers are long, and the
+    accuracy radius int, since Spark has no unsigned types. The index that ``geo`` serves now (if None, the one of the
     settings' state directory) is shipped to the executors by ``addFile``, once for each application, and each worker
     maps it once. A later sync does not change this frame. Executors need geolookup and pyarrow installed. An answer is
     null if the address is null, malformed or not covered.

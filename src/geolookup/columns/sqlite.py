@@ -24,10 +24,11 @@ __all__ = ["prepare_connection", "register"]
 def register(connection: "sqlite3.Connection", geo: GeoLookup | None = None) -> None:
     """Give a connection geo_country(ip), geo_asn(ip), … one for each of `common.FIELDS`, and geo_json(ip).
 
-    ``ip`` is text, or an integer that is an IPv4 address. The answer is NULL for NULL, for an address that no block
-    covers, for a value that is not an address, and for what nobody says: one bad row does not end a query. True is 1,
-    and false 0. With ``geo`` None, the state directory of the settings answers; it is opened at the first call. A
-    `ColumnWarning` asks once whether it is the right column if fewer than half of the first 1,000 values are addresses.
+    ``ip`` is text, an integer that is an IPv4 address, or a blob of 4 or 16 bytes. The answer is NULL for NULL, for an
+    address that no block covers, for a value that is not an address, and for what nobody says: one bad row does not end
+    a query. True is 1, and false 0. With ``geo`` None, the state directory of the settings answers; it is opened at the
+    first call. A `ColumnWarning` asks once whether it is the right column if fewer than half of the first 1,000 values
+    are addresses.
 
     SQLite says of every error in a function only that there was one. The reason is logged, and geo_problem() answers
     with it; with NULL while all is well.

@@ -128,8 +128,8 @@ EACH_WAY int settle(const Index *base, const Index *overlay, int family, Group *
 /* A column in Arrow's memory layout (https://arrow.apache.org/docs/format/Columnar.html), whose buffers need not be
  * aligned here: hence the copies of single items. */
 typedef struct {
-    enum { STRINGS32, STRINGS64, VIEWS, U32, U64 } kind;
-    const char *items; /* offsets, views or numbers */
+    enum { STRINGS32, STRINGS64, VIEWS, U32, U64, HALVES } kind;
+    const char *items; /* offsets, views, numbers, or both halves of addresses, whose families are the data */
     Py_ssize_t items_bytes;
     const char *data;
     Py_ssize_t data_bytes;
@@ -203,6 +203,12 @@ EACH_WAY int read_value(const Column *column, Py_ssize_t row, uint64_t *hi, uint
     if (column->kind == U64) {
         memcpy(lo, column->items + 8 * row, 8);
         return *lo >> 32 ? VALUE_NONE : 4;
+    }
+    if (column->kind == HALVES) {
+        memcpy(hi, column->items + 16 * row, 8);
+        memcpy(lo, column->items + 16 * row + 8, 8);
+        int family = column->data[row];
+        return family == 6 || (family == 4 && !*hi && !(*lo >> 32)) ? family : VALUE_NONE;
     }
     const char *text;
     Py_ssize_t length, room;

@@ -143,6 +143,20 @@ static PyObject *Searcher_locate_u64(PyObject *self, PyObject *arguments, PyObje
     return locate_numbers(self, arguments, keywords, (Column){.kind = U64});
 }
 
+static PyObject *Searcher_locate_halves(PyObject *self, PyObject *arguments, PyObject *keywords)
+{
+    static const char *names[] = {"values", "families", "out", NULL};
+    Py_buffer values, families, validity = {0}, out;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "y*y*w*", (char **)names, &values, &families, &out))
+        return NULL;
+    Column column = {.kind = HALVES, .data = families.buf, .data_bytes = families.len, .length = families.len};
+    PyObject *found = locate_column(self, &column, &values, 16, 0, &validity, &out);
+    PyBuffer_Release(&values);
+    PyBuffer_Release(&families);
+    PyBuffer_Release(&out);
+    return found;
+}
+
 /* ---- Finder: one address to its answer ---- */
 
 typedef struct {
@@ -326,6 +340,7 @@ static PyMethodDef searcher_methods[] = {
     {"locate_strings", KEYWORDS(Searcher_locate_strings), "Slots for an Arrow string column."},
     {"locate_views", KEYWORDS(Searcher_locate_views), "Slots for an Arrow string view column."},
     {"locate_u32", KEYWORDS(Searcher_locate_u32), "Slots for IPv4 addresses as unsigned 32-bit integers."},
+    {"locate_halves", KEYWORDS(Searcher_locate_halves), "Slots for addresses in two halves of 64 bits, with their families."},
     {"locate_u64", KEYWORDS(Searcher_locate_u64), "Slots for IPv4 addresses as 64-bit integers."},
     {NULL, NULL, 0, NULL},
 };

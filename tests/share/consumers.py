@@ -43,16 +43,18 @@ def missing(reason: str) -> str:
 class Updater:
     """``pygeoipupdate``, as a process of its own; it trusts what ``SSL_CERT_FILE`` names."""
 
-    def __init__(self, url: str, token: str, folder: Path, bundle: Path | None = None) -> None:
+    def __init__(
+        self, url: str, token: str, folder: Path, bundle: Path | None = None, *, edition: str = EDITION
+    ) -> None:
         self.folder = folder / "geoipupdate"
         self.folder.mkdir()
         self._config = folder / "GeoIP.conf"
         self._config.write_text(
-            f"AccountID 12345\nLicenseKey {token}\nEditionIDs {EDITION}\nHost {url}\n"
+            f"AccountID 12345\nLicenseKey {token}\nEditionIDs {edition}\nHost {url}\n"
             f"DatabaseDirectory {self.folder}\nPreserveFileTimes 1\nRetryFor 0s\n"
         )
         self._environment = {**os.environ, **({} if bundle is None else {"SSL_CERT_FILE": str(bundle)})}
-        self.path = self.folder / f"{EDITION}.mmdb"
+        self.path = self.folder / f"{edition}.mmdb"
 
     def run(self) -> bool:
         """Run it once: whether it brought something new."""

@@ -325,13 +325,23 @@ def test_a_second_share_of_a_state_has_a_folder_of_its_own(tmp_path: Path) -> No
 
 
 def test_a_name_of_an_edition_says_what_is_in_it() -> None:
-    found = editions(["GeoLite2-City", "GeoLite2-Country", "GeoIP2-Enterprise", "GeoLite2-City", "geolookup-City"])
-    assert [(each.name, each.detail) for each in found[2:]] == [
-        ("GeoLite2-City", "city"),
-        ("GeoLite2-Country", "country"),
-        ("GeoIP2-Enterprise", "city"),
+    names = [
+        "GeoLite2-City",
+        "GeoLite2-Country",
+        "GeoIP2-Enterprise",
+        "GeoLite2-ASN",
+        "GeoLite2-City",
+        "geolookup-City",
     ]
-    for name in ("GeoLite2-ASN", "", "../City", "City.mmdb", "City\n", "x" * 60 + "-City", "a/City"):
+    found = editions(names)
+    assert [each.name for each in found] == [*(each.name for each in OWN), *names[:4]]
+    assert [(each.kind.holding, each.kind.precision) for each in found[4:]] == [
+        ("both", None),
+        ("both", "country"),
+        ("all", None),
+        ("network", None),
+    ]
+    for name in ("GeoLite2-Weather", "ASN ", "", "../City", "City.mmdb", "City\n", "x" * 60 + "-City", "a/City"):
         with pytest.raises(SettingsError, match="edition"):
             editions([name])
 

@@ -1,5 +1,6 @@
 """The GeoIP2 web services of a state with networks: whole records, the traits that each service has, their network."""
 
+import io
 import ipaddress
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import httpx
 import maxminddb
 import pytest
 
+from geolookup.exports.export import export
 from geolookup.model.types import IPBlock
 from geolookup.web.auth import Scope, line_for, new_token
 from geolookup.web.options import Options
@@ -79,8 +81,10 @@ def test_an_answer_is_what_each_file_says_by_itself(client: httpx.Client) -> Non
                 assert (answer.status_code, answer.json()["code"]) == (404, "IP_ADDRESS_NOT_FOUND"), address
                 continue
             found = answer.json()
-            own_map = found.pop("geolookup", None)
-            assert (own_map is not None) == bool(place), address
+            own_map = found.pop("geolookup")
+            assert own_map.keys() >= ({"layer", "source"} if place else set()) | ({"sources"} if kept else set()), (
+                address
+            )
             its = found.pop("traits")
             assert its.pop("ip_address") == address
             network = ipaddress.ip_network(its.pop("network"))
@@ -133,6 +137,26 @@ def test_the_network_is_the_largest_around_the_address_with_its_record(
         ), (address, network)
         checked += 1
     assert checked > 150
+
+
+def test_insights_are_the_record_of_the_database_of_everything(
+    running: RunningShare, client: httpx.Client, tmp_path: Path
+) -> None:
+    out = io.BytesIO()
+    export(running.geo, "mmdb", out, layer="all")
+    (tmp_path / "all.mmdb").write_bytes(out.getvalue())
+    with maxminddb.open_database(tmp_path / "all.mmdb") as reader:
+        for address in (*ADDRESSES, *_starts()):
+            wanted: Any = reader.get(address)
+            found = client.get(f"/geoip/v2.1/insights/{address}").json()
+            if wanted is None:
+                assert found["code"] == "IP_ADDRESS_NOT_FOUND", address
+                continue
+            its = found["traits"]
+            del its["ip_address"], its["network"]
+            if not its:
+                del found["traits"]
+            assert found == wanted, address
 
 
 def _ints(network: Any) -> range:

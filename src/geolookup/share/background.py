@@ -62,6 +62,7 @@ class BackgroundBuilds:
         self._thread = threading.Thread(target=self._run, name="geolookup-builder", daemon=True)
         self._told: str | None = None
         self._built_of: tuple[int, ...] | None = None
+        self._missing: tuple[str, ...] = ()
         self._failed: tuple[str, int] = ("", 0)
         self._not_before = 0.0
         self._sweep_at = 0.0
@@ -102,6 +103,10 @@ class BackgroundBuilds:
             self._told = None
             self._bench.sweep(self._clock())
         catalog = self._bench.catalog()
+        if done and catalog is not None and catalog.missing != self._missing:
+            self._missing = catalog.missing
+            if catalog.missing:
+                logger.warning("not offered, since no source says what they hold: %s", ", ".join(catalog.missing))
         if done and catalog is not None and catalog.key == wanted:
             self._failed = "", 0
         elif not self._stop.is_set():

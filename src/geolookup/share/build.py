@@ -13,17 +13,17 @@ import struct
 import tarfile
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from geolookup.base.version import __version__
 from geolookup.exports import licences
 from geolookup.exports.content import Content, collect
 from geolookup.exports.export import database, feed
-from geolookup.exports.mmdb.kinds import Kind, narrowed
+from geolookup.exports.mmdb.kinds import KINDS, Kind, kind_of, narrowed
 from geolookup.lookup.engine import GeoLookup
-from geolookup.lookup.record import Detail
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model.errors import SettingsError
 from geolookup.share.shelf import Bench, Item
@@ -34,7 +34,6 @@ GEOFEED = "geofeed"
 #: What a person does about a source that must not be shared.
 INSTEAD = "share a state that does not have that source"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
-_DETAIL = re.compile(r"(?:^|[-_])(City|Enterprise|Country)(?:[-_]|$)", re.ASCII)
 _LEVEL = 6
 # RFC 1952, section 2.3: no name, no time, compressed with neither effort, by an unknown system.
 _GZIP_HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
@@ -43,14 +42,27 @@ _RECORD_BYTES = 10240
 
 @dataclass(frozen=True, slots=True)
 class Edition:
-    """A database by its name, which is also the type in its metadata."""
+    """A database by its name, which is also the type in its metadata. A ``spare`` one is made if it says something."""
 
     name: str
-    detail: Detail
+    kind: Kind
+    spare: bool = False
+
+    def is_said(self, keys: Collection[str]) -> bool:
+        """True if it is made of sources that say the facts of networks that have these keys."""
+        facts = self.kind.facts
+        if self.kind.holding != "network" and not self.spare:
+            return True
+        return bool(keys) if facts is None else not facts.isdisjoint(keys)
 
 
-#: Those that there always are.
-OWN = (Edition("geolookup-City", "city"), Edition("geolookup-Country", "country"))
+#: Our own: those of places there always are, the others if a source says who runs addresses.
+OWN = (
+    Edition("geolookup-City", Kind("both")),
+    Edition("geolookup-Country", Kind("both", precision="country")),
+    Edition("geolookup-Network", Kind("network"), spare=True),
+    Edition("geolookup-Enterprise", Kind("all"), spare=True),
+)
 
 
 def editions(names: Iterable[str]) -> tuple[Edition, ...]:
@@ -60,13 +72,13 @@ def editions(names: Iterable[str]) -> tuple[Edition, ...]:
     """
     found = {each.name: each for each in OWN}
     for name in names:
-        detail = _DETAIL.search(name)
-        if not _NAME.fullmatch(name) or detail is None:
+        kind = kind_of(name)
+        if not _NAME.fullmatch(name) or kind is None:
             raise SettingsError(
-                f"edition {name!r:.80}: must be a name of at most 64 letters, digits, - and _ with City or Country as "
-                "a word, like GeoLite2-City: it decides what is in the database"
+                f"edition {name!r:.80}: must be a name of at most 64 letters, digits, - and _ with what is in the "
+                f"database as a word, like GeoLite2-City: {', '.join(KINDS)}"
             )
-        found.setdefault(name, Edition(name, "country" if detail[1] == "Country" else "city"))
+        found[name] = Edition(name, kind)
     return tuple(found.values())
 
 
@@ -158,34 +170,38 @@ def build(home: str, folder: str, editions: Sequence[Edition], *, licence_allows
     """
     bench = Bench(folder)
     with GeoLookup(home) as geo:
-        taken = geo.with_snapshot(lambda snapshot: _take(home, snapshot, licence_allows=licence_allows))
-    items = tuple(_items(bench, taken, editions))
+        taken = geo.with_networks(lambda snapshot: _take(home, snapshot, editions, licence_allows=licence_allows))
+    missing = [edition.name for edition in editions if edition not in taken.editions and not edition.spare]
     bench.publish(
-        key_of(taken.current, editions), taken.both.published, items, time.time(), sources=taken.both.answering
+        key_of(taken.current, editions),
+        taken.whole.published,
+        tuple(_items(bench, home, taken)),
+        time.time(),
+        sources=taken.whole.credited(),
+        missing=tuple(missing),
     )
 
 
-class _Taken:
-    """The answers of one snapshot, in memory: ``both`` layers, and our ``own`` one alone."""
+class _Taken(NamedTuple):
+    """The answers of one snapshot, in memory: the ``whole``, and our ``own`` layer alone; and the editions of it."""
 
-    def __init__(self, current: Current, both: Content, own: Content, credit: tuple[str, ...], licence: bytes) -> None:
-        self.current = current
-        self.both = both
-        self.own = own
-        self.credit = credit
-        self.licence = licence
+    current: Current
+    whole: Content
+    own: Content
+    editions: tuple[Edition, ...]
 
 
-def _take(home: str, snapshot: Snapshot, *, licence_allows: bool) -> _Taken:
-    both = collect(snapshot, layer="both", source=None, progress=_untold, records=True)
+def _take(home: str, snapshot: Snapshot, editions: Sequence[Edition], *, licence_allows: bool) -> _Taken:
+    networks = snapshot.networks()
+    keys = () if networks is None else networks.reader.record_keys
+    whole = collect(snapshot, layer="all", source=None, progress=_untold, records=True)
     if not licence_allows:
-        licences.require_leave(home, snapshot.current, both.answering, instead=INSTEAD)
+        licences.require_leave(home, snapshot.current, whole.credited(), instead=INSTEAD)
     return _Taken(
         snapshot.current,
-        both,
+        whole,
         collect(snapshot, layer="custom", source=None, progress=_untold),
-        licences.attributions(home, snapshot.current, both.answering),
-        licences.text(home, snapshot.current, both.answering).encode(),
+        tuple(edition for edition in editions if edition.is_said(keys)),
     )
 
 
@@ -193,31 +209,32 @@ def _untold(_done: int, _all: int) -> None:
     """The progress of a build is not shown."""
 
 
-def _items(bench: Bench, taken: _Taken, editions: Sequence[Edition]) -> Iterator[Item]:
+def _items(bench: Bench, home: str, taken: _Taken) -> Iterator[Item]:
     parts, _ = feed(taken.own, (), postal_codes=False, public_only=True, progress=_untold)
     yield _added(bench, GEOFEED, "csv", parts)
-    for detail in dict.fromkeys(edition.detail for edition in editions):
-        kind = Kind("both", precision="country" if detail == "country" else None)
-        encoded, _ = database(narrowed(taken.both, kind), taken.credit, kind, _untold)
+    for kind in dict.fromkeys(edition.kind for edition in taken.editions):
+        content = narrowed(taken.whole, kind)
+        credited = content.credited()
+        encoded, _ = database(content, licences.attributions(home, taken.current, credited), kind, _untold)
+        licence = licences.text(home, taken.current, credited).encode()
         body = bench.scratch(encoded.body)
         packed = bench.scratch(deflated(body()))
-        for edition in editions:
-            if edition.detail == detail:
+        for edition in taken.editions:
+            if edition.kind == kind:
                 pieces = (Piece(plain=body, deflated=packed), piece_of(encoded.metadata(edition.name)))
-                yield from _forms(bench, edition, pieces, taken)
+                yield from _forms(bench, edition.name, pieces, taken.whole.published, licence)
 
 
-def _forms(bench: Bench, edition: Edition, pieces: Sequence[Piece], taken: _Taken) -> Iterator[Item]:
+def _forms(bench: Bench, name: str, pieces: Sequence[Piece], moment: int, licence: bytes) -> Iterator[Item]:
     """The forms of one database."""
-    made = _added(bench, edition.name, "mmdb", (octets for piece in pieces for octets in piece.plain()))
+    made = _added(bench, name, "mmdb", (octets for piece in pieces for octets in piece.plain()))
     yield made
-    yield _added(bench, edition.name, "mmdb.gz", gzip_of(pieces), made.md5)
-    moment = taken.both.published
-    folder = f"{edition.name}_{datetime.fromtimestamp(moment, UTC):%Y%m%d}"
+    yield _added(bench, name, "mmdb.gz", gzip_of(pieces), made.md5)
+    folder = f"{name}_{datetime.fromtimestamp(moment, UTC):%Y%m%d}"
     for form, prefix in (("tar.gz", f"{folder}/"), ("tgz", "")):
-        others = {f"{prefix}LICENSE.txt": taken.licence}
-        archive = tar_of(pieces, f"{prefix}{edition.name}.mmdb", made.size_bytes, others, moment)
-        yield _added(bench, edition.name, form, gzip_of(archive), made.md5)
+        others = {f"{prefix}LICENSE.txt": licence}
+        archive = tar_of(pieces, f"{prefix}{name}.mmdb", made.size_bytes, others, moment)
+        yield _added(bench, name, form, gzip_of(archive), made.md5)
 
 
 def _added(bench: Bench, name: str, form: str, parts: Iterable[bytes], of: str = "") -> Item:

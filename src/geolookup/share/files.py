@@ -74,6 +74,8 @@ class Files:
         found = catalog.find(name, form, digest)
         if found is not None and self._is_kept(found):
             return found
+        if name in catalog.missing:
+            raise RequestRefusedError(f"no source of this state says what a {name} holds", problem="unknown-edition")
         if catalog.find(name, form) is None:
             raise RequestRefusedError(f"there is no {name}.{form}"[:200], problem="unknown-edition")
         raise RequestRefusedError("it was replaced more than ten minutes ago", problem="unknown-build")

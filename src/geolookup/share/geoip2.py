@@ -1,5 +1,6 @@
 """The GeoIP2 web services: one address, answered with its record, and with what theirs say of its network."""
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from urllib.parse import unquote
 
@@ -102,8 +103,10 @@ async def _answer(request: AnyRequest, state: State, service: Service) -> ASGIRe
         found = {key: part for key, part in whole.items() if service != "country" or key in (*_COUNTRY, TRAITS)}
         if not any(found.values()):
             raise RequestRefusedError("no source says anything of it", problem="address-not-covered")
+        traits = found.get(TRAITS, {})
+        own = {**_origin(snapshot, family, value, service), **_said(snapshot, text, traits)}
         asked = {"ip_address": text, "network": _network(snapshot, text, family, value)}
-        return {**found, TRAITS: {**found.get(TRAITS, {}), **asked}, **_origin(snapshot, family, value, service)}
+        return {**found, TRAITS: {**traits, **asked}, "geolookup": own}
 
     return ASGIResponse(
         body=msgspec.json.encode(moment.ask(of)),
@@ -118,11 +121,17 @@ def _network(snapshot: Snapshot, text: str, family: "Family", value: int) -> str
 
 
 def _origin(snapshot: Snapshot, family: "Family", value: int, service: Service) -> dict[str, Any]:
-    """The map of our own that the records of databases have, too: where the answer comes from."""
+    """Where the place is from: the map of our own that the records of databases have, too."""
     found = snapshot.place_record(family, value)
     if found is None:
         return {}
     reader, number = found
     slot = reader.slot_of_record(number)
     locid = {} if slot == EMPTY or service == "country" else {"locid": str(reader.location(slot)[0])}
-    return {"geolookup": {**locid, "layer": reader.layer, "source": source_of_record(reader, number)}}
+    return {**locid, "layer": reader.layer, "source": source_of_record(reader, number)}
+
+
+def _said(snapshot: Snapshot, text: str, traits: Collection[str]) -> dict[str, Any]:
+    """In the same map, the source that said each of the traits."""
+    network = snapshot.network_text(text) if traits else None
+    return {} if network is None else {"sources": {key: network.sources[key] for key in traits}}

@@ -101,7 +101,7 @@ def prepared(
         settings, _ = resolve(path, None)
         geo = stack.enter_context(opening.open_or_build(path, settings=settings))
         if not licence_allows:
-            geo.with_snapshot(partial(_require_leave, geo.home))
+            geo.with_networks(partial(_require_leave, geo.home))
         folder = stack.enter_context(shelf_folder(geo.home))
         builder = BackgroundBuilds(geo.home, folder, editions, licence_allows=licence_allows)
         stack.callback(builder.close)
@@ -112,8 +112,8 @@ def prepared(
 def _require_leave(home: str, snapshot: Snapshot) -> None:
     """:raises LicenceError: if a source that answers something does not let others have its data"""
     if licences.forbidden(home, snapshot.current):
-        content = collect(snapshot, layer="both", source=None, progress=ignore)
-        licences.require_leave(home, snapshot.current, content.answering, instead=INSTEAD)
+        content = collect(snapshot, layer="all", source=None, progress=ignore)
+        licences.require_leave(home, snapshot.current, content.credited(), instead=INSTEAD)
 
 
 @contextlib.contextmanager

@@ -54,7 +54,7 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True):
     """The catalog of files. ``key`` says of which publish, ``published`` when that was, ``built_at`` when it was built.
 
     ``items`` are those of the newest build, ``before`` those that it and earlier ones replaced, the newest first.
-    ``sources`` are those whose data are in the newest build.
+    ``sources`` are those whose data are in the newest build, ``missing`` the editions of which no source says anything.
     """
 
     key: str
@@ -63,6 +63,7 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True):
     items: tuple[Item, ...]
     sources: tuple[str, ...]
     before: tuple[Item, ...] = ()
+    missing: tuple[str, ...] = ()
 
     def find(self, name: str, form: str, digest: str | None = None) -> Item | None:
         """The newest file of a name and form; or, of those that are kept, the one with this SHA-256 or MD5."""
@@ -167,7 +168,14 @@ class Bench(Shelf):
         return read
 
     def publish(
-        self, key: str, published: int, items: tuple[Item, ...], now: float, *, sources: tuple[str, ...]
+        self,
+        key: str,
+        published: int,
+        items: tuple[Item, ...],
+        now: float,
+        *,
+        sources: tuple[str, ...],
+        missing: tuple[str, ...] = (),
     ) -> None:
         """Put a new build in the place of the one before, whose files stay for a while.
 
@@ -192,7 +200,17 @@ class Bench(Shelf):
         ]
         before = (*replaced, *(old.before if old is not None else ()))
         made = tuple(dated)
-        self._write(Catalog(key=key, published=published, built_at=now, items=made, sources=sources, before=before))
+        self._write(
+            Catalog(
+                key=key,
+                published=published,
+                built_at=now,
+                items=made,
+                sources=sources,
+                before=before,
+                missing=missing,
+            )
+        )
 
     def sweep(self, now: float) -> None:
         """Forget files that were replaced long ago, and remove files that no build has, of killed builds too."""

@@ -66,7 +66,7 @@ def test_a_unit_for_a_port_that_anyone_may_take_has_no_capability(command: Comma
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--edition", "GeoLite2-ASN"), "edition"),
+        (("--edition", "GeoLite2-Weather"), "edition"),
         (("--tls-cert", "x"), "--tls-key"),
         (("--tls-cert", "x", "--tls-key", "y"), "reading failed"),
         (("--tokens", "missing"), "cannot be read"),

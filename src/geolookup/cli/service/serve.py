@@ -157,7 +157,8 @@ _share_data = options_of(
         multiple=True,
         metavar="NAME",
         help="A further name for the databases, for programs that insist on one (GeoLite2-City); may be repeated. "
-        "City or Country in it says what it holds. Such names are MaxMind's.",
+        "A word in it says what it holds: City, Country, ASN, ISP, Anonymous-IP, Connection-Type, Domain, Enterprise "
+        "and so on; one that no source says anything of is not offered. Such names are MaxMind's.",
     ),
     click.option(
         "--licence-allows",
@@ -179,8 +180,9 @@ def share(context: click.Context, /, print_systemd: bool, **given: Any) -> None:
 
     \b
     It answers /lookup, /databases, /geofeed.csv, the protocol of geoipupdate, the database endpoint
-    of Elasticsearch and Logstash, and the GeoIP2 web service. It follows what is published and edited
-    here, and changes nothing. If a source's licence does not let others have its data, it does not
+    of Elasticsearch and Logstash, and the GeoIP2 web services. It follows what is published and edited
+    here, and changes nothing. There are databases of places, and, if a source says who runs addresses,
+    of networks and of everything. If a source's licence does not let others have its data, it does not
     start (exit status 2).
 
     \b

@@ -50,6 +50,8 @@ _KINDS = {
     "Network": Kind("network"),
     "User-Count": _of_facts("ipv4_24", "ipv4_32", "ipv6_32", "ipv6_48", "ipv6_64"),
 }
+#: The words of a type that say what a database holds.
+KINDS = tuple(_KINDS)
 _WORDS = re.compile(rf"(?:^|[-_ ])({'|'.join(_KINDS)})(?:[-_ ]|$)", re.ASCII)
 
 

@@ -2,6 +2,7 @@
  * asked for, the facts without a type in Python.
  *
  * One has a reference to the layer of networks that it is from, so the sections stay mapped for as long as it is kept.
+ * That its ends can be found was seen when it was made.
  * All of it needs the GIL. */
 
 #pragma once
@@ -14,13 +15,6 @@ typedef struct {
     Layer *layer;
     uint32_t record;
 } NetworkView;
-
-/* The number of an address's record, EMPTY if nothing covers it, or DAMAGED. */
-static uint32_t network_record(const Index *index, int family, Value at)
-{
-    uint32_t record, slot = family == 4 ? find4(index, (uint32_t)at.lo, &record) : find6(index, at.hi, at.lo, &record);
-    return slot == EMPTY && is_alias(family, at.hi) ? find4(index, (uint32_t)held_in(at.hi), &record) : slot;
-}
 
 /* The largest range around an address in which all is said alike; false if the layer is damaged there. */
 static int network_piece(const Index *index, int family, Value at, Piece *piece)
@@ -46,16 +40,16 @@ static PyObject *network_of(Searcher *searcher, PyObject *object, PyObject *addr
     if (!layer)
         Py_RETURN_NONE;
     expect(&layer->index, 1);
-    uint32_t record = network_record(&layer->index, family, at);
-    if (record == EMPTY)
-        Py_RETURN_NONE;
-    if (record == DAMAGED || !layer->network)
+    Piece piece;
+    if (!layer->network || !network_piece(&layer->index, family, at, &piece))
         return NULL;
+    if (piece.slot == EMPTY)
+        Py_RETURN_NONE;
     NetworkView *self = (NetworkView *)PyType_GenericAlloc(layer->network, 0);
     if (self) {
         self->address = Py_NewRef(address);
         self->layer = (Layer *)Py_NewRef((PyObject *)layer);
-        self->record = record;
+        self->record = piece.record;
     }
     return (PyObject *)self;
 }

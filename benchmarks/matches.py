@@ -1,4 +1,4 @@
-"""One `match` or `network` and a member of it, on records in eight languages, with addresses that were not asked before."""
+"""One `match` or `network` and a member of it, on records in eight languages, with addresses not asked before."""
 
 import json
 import os
@@ -197,8 +197,8 @@ def main() -> None:
         child("matches", "members", size.name, str(options.rounds), data=options.data, env=environment())
     )
     print_table(
-        f"One match or network and one member of it (us), IPv4, on: {data.describe()}; {len(_RADII)} records a place, with "
-        f"names in {len(_LANGUAGES)} languages; {_NETWORKS:,} networks",
+        f"One match or network and one member of it (us), IPv4, on: {data.describe()}; {len(_RADII)} records a place, "
+        f"with names in {len(_LANGUAGES)} languages; {_NETWORKS:,} networks",
         ("what", "us", "least", "target"),
         [_row(name, us) for name, us in found.items()],
         f"medians of {options.rounds} rounds of {_CHUNK:,} calls, none of an address that was asked before; "

@@ -92,13 +92,19 @@ def _write_networks(data: DataSet, path: str) -> None:
     builder.write(path)
 
 
+def files(data: DataSet) -> tuple[str, str, str]:
+    """The files with records: both layers of places, and networks."""
+    base = data.made("places.index", lambda path: _write_places(data, path))
+    network = data.made("networks.index", lambda path: _write_networks(data, path))
+    overlay = data.made("no-custom.index", lambda path: IndexBuilder("custom").write(path) and None)
+    return base, overlay, network
+
+
 def _finder(data: DataSet) -> Any:
     """What `GeoLookup.match` and `network` are with the accelerator, on the files with records."""
     native = accelerator()
     assert native is not None, "the accelerator was not built: reinstall where there is a compiler"
-    base = data.made("places.index", lambda path: _write_places(data, path))
-    network = data.made("networks.index", lambda path: _write_networks(data, path))
-    overlay = data.made("no-custom.index", lambda path: IndexBuilder("custom").write(path) and None)
+    base, overlay, network = files(data)
     current: Any = SimpleNamespace(published={"files": {}})
     published = Published(current, IndexReader.open(base), IndexReader.open(overlay), network)
     finder = native.Finder(_refuse, _refuse, _refuse)

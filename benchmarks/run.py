@@ -13,7 +13,7 @@ from benchmarks.data import FULL, PEER, SMALL, DataSet
 from benchmarks.figures import RECORDED, figures, gather
 
 NAMES = (
-    *("startup", "opening", "lookup", "native", "matches", "segments", "columns", "logs", "memory", "sizes"),
+    *("startup", "opening", "lookup", "native", "matches", "segments", "columns", "facts", "logs", "memory", "sizes"),
     *("sync", "sources", "records", "disk", "service_list", "flatten", "guard", "edits", "exports"),
     *("service_load", "one_worker", "share", "console"),
 )

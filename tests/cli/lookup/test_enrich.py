@@ -17,6 +17,9 @@ import pytest
 from pyarrow import parquet
 
 from geolookup.cli.app import run
+from geolookup.lookup.engine import GeoLookup
+from tests.columns.test_facts import state_of_files, state_of_networks_only
+from tests.oracle.single_lookups import single_lookups
 from tests.support.data.states import place, publish
 from tests.support.users.quick_commands import forked
 
@@ -390,3 +393,61 @@ def test_a_reader_of_a_pipe_may_leave_early(tmp_path: Path) -> None:
         reader.readline()
     _, told = running.communicate(timeout=60)
     assert (running.returncode, told) == (0, b"")
+
+
+FACTS = "country,time_zone,accuracy_radius,asn,as_organization,is_in_european_union,is_anonymous,network"
+
+
+@pytest.mark.parametrize("form", ["csv", "ndjson", "parquet"])
+def test_facts_are_added_with_their_types_and_their_names(tmp_path: Path, home: str, form: str) -> None:
+    other = str(tmp_path / "facts")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GEOLOOKUP_HOME", other)
+        state_of_files(other)
+        texts = ["81.2.69.160", "1.128.0.0", "2002:180:1::1", "9.9.9.9"]
+        path, out = tmp_path / f"in.{form}", tmp_path / f"out.{form}"
+        if form == "csv":
+            path.write_text("ip\n" + "".join(f"{text}\n" for text in texts))
+        elif form == "ndjson":
+            path.write_text("".join(json.dumps({"ip": text}) + "\n" for text in texts))
+        else:
+            parquet.write_table(pa.table({"ip": texts}), path)
+        assert run(["enrich", str(path), str(out), "--fields", FACTS]) == 4
+        assert run(["enrich", str(path), str(tmp_path / "x.csv"), "--fields", "asn", "--ok-uncovered"]) == 0
+    names = FACTS.split(",")
+    with GeoLookup(other) as geo:
+        right = [[row[name] for name in names] for row in single_lookups(geo, texts)]
+    assert right[1][3] == right[2][3] == 1221
+    if form == "parquet":
+        table = parquet.read_table(out)
+        assert table.schema.types[1:] == [
+            pa.string(), pa.string(), pa.uint16(), pa.uint32(), pa.string(), pa.bool_(), pa.bool_(), pa.string(),
+        ]  # fmt: skip
+        found = table.to_pylist()
+    elif form == "ndjson":
+        found = [json.loads(line) for line in out.read_text().splitlines()]
+    else:
+        found = list(csv.DictReader(io.StringIO(out.read_text())))
+        right = [
+            ["" if v is None else str(v).lower() if v is True or v is False else str(v) for v in row] for row in right
+        ]
+    assert [[row[f"geo_{name}"] for name in names] for row in found] == right
+
+
+def test_an_address_with_a_network_and_no_place_is_covered_if_its_network_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = str(tmp_path / "networks")
+    state_of_networks_only(home)
+    monkeypatch.setenv("GEOLOOKUP_HOME", home)
+    code, out = enriched(tmp_path, b"ip\n1.128.0.0\n", "in.csv", "out.csv", "--fields", "asn,country")
+    assert (code, out) == (0, b"ip,geo_asn,geo_country\n1.128.0.0,1221,\n")
+    code, out = enriched(tmp_path, b"ip\n1.128.0.0\n", "in.csv", "out.csv", "--fields", "country")
+    assert (code, out) == (4, b"ip,geo_country\n1.128.0.0,\n")
+    assert "no source says" not in capsys.readouterr().err
+
+
+def test_facts_that_no_source_can_say_draw_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out = enriched(tmp_path, b"ip\n8.8.8.8\n", "in.csv", "out.csv", "--fields", "city,asn")
+    assert (code, out.decode()) == (0, "ip,geo_city,geo_asn\n8.8.8.8,Orléans,\n")
+    assert "no source says who runs addresses, so asn will be empty" in capsys.readouterr().err

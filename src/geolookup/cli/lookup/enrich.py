@@ -1,4 +1,4 @@
-"""``geolookup enrich IN OUT``: a file of rows, written again with the geolocation of each row's address."""
+"""``geolookup enrich IN OUT``: a file of rows, written again with what is known of each row's address."""
 
 import contextlib
 import os
@@ -16,10 +16,12 @@ from geolookup.columns.common import DEFAULT_FIELDS, FIELDS, checked_fields
 from geolookup.exports.target import open_target
 from geolookup.files.formats import compression_named
 from geolookup.lookup.asked import Pick, read_field
+from geolookup.model.facts import NETWORK_FACTS
 from geolookup.sync import opening
 
 if TYPE_CHECKING:
     from geolookup.columns.readers import Form, Reader
+    from geolookup.lookup.engine import GeoLookup
 
 FORMS = ("csv", "ndjson", "parquet")
 _BY_END = {
@@ -76,21 +78,23 @@ def enrich(
     threads: int,
     **ok: bool,
 ) -> int:
-    """Write the rows of IN to OUT with the geolocation of each row's address.
+    """Write the rows of IN to OUT with where each row's address is, and who runs it.
 
     \b
     Reads and writes CSV, NDJSON and Parquet of any length in constant memory; - is standard input
     or output. gzip, Zstandard, bzip2 and xz are decompressed; a name that ends in .gz, .zst, .bz2 or .xz
     is written compressed. From CSV to CSV, and from NDJSON to NDJSON, every byte of a row is kept and the
     answers are added at its end. OUT appears once it is complete. Needs pyarrow: pip install 'geolookup[arrow]'.
-    Ports, brackets, quotes and blanks around an address are left out. Exit status: 0 all covered,
-    4 some not covered, 5 some rows malformed (named on standard error; their answers are empty), or 0
-    with --ok-uncovered and --ok-malformed.
+    Ports, brackets, quotes and blanks around an address are left out. The columns have the same names and
+    values as elsewhere; what no source says is empty (null). Exit status: 0 all covered, 4 some not covered
+    (by what the fields are about: a place, or the facts of a network such as asn), 5 some rows malformed
+    (named on standard error; their answers are empty), or 0 with --ok-uncovered and --ok-malformed.
 
     \b
     Examples:
       geolookup enrich visits.csv visits-geo.csv --column client
       geolookup enrich log.ndjson.gz log.parquet
+      geolookup enrich log.csv out.csv --fields country,time_zone,asn,as_organization,is_hosting_provider
     """
     names = checked_fields(fields)
     read_as = in_format or _form(source)
@@ -169,6 +173,7 @@ def _run(
 
     done = 0
     with opening.open_or_build() as geo, output.progress("enriching", "row") as progress:
+        _warn_of_unsaid(geo, names)
         for located in locate_each(geo, columns(), names, threads=threads, reread=reread):
             chunk = waiting.popleft()
             problems = [(chunk.lines[row] if chunk.raw is not None else row, what) for row, what in chunk.bad]
@@ -184,6 +189,15 @@ def _run(
             done += chunk.batch.num_rows
             progress(done, reader.rows)
     ask(ended=True)
+
+
+def _warn_of_unsaid(geo: "GeoLookup", names: tuple[str, ...]) -> None:
+    asked = [name for name in names if name in NETWORK_FACTS]
+    if asked and geo.with_networks(lambda snapshot: snapshot.networks()) is None:
+        output.warn(
+            f"no source says who runs addresses, so {', '.join(asked)} will be empty: `geolookup source add` takes "
+            "files of AS numbers, VPNs and so on"
+        )
 
 
 def _nothing(chunk: Any) -> Any:

@@ -99,3 +99,25 @@ def test_what_retention_removed_is_answered_from_what_took_its_place(tmp_path: P
         share.geo._follower._look_next(monotonic() + 1000)  # it was told; another process's would not be yet
         found = client.get("/lookup/1.128.0.1").json()
         assert (found["isp"], found["organization"]) == ("Telstra Internet", "Telstra Internet")
+
+
+_TYPES = {type(None): "null", bool: "boolean", int: "integer", float: "number", str: "string", dict: "object"}
+
+
+def test_the_document_says_the_members_and_their_types(client: httpx.Client) -> None:
+    document = client.get("/schema/openapi.json").json()
+    for method, path, many in (("get", "/lookup/{ip}", False), ("post", "/lookup", True)):
+        operation = document["paths"][path][method]
+        assert "record" in {each["name"] for each in operation["parameters"]}
+        schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
+        schema = schema["items"] if many else schema
+        assert list(schema["properties"]) == [*NAMES, "record"]
+        assert schema["required"] == list(NAMES)
+        for found in client.post("/lookup?record=true", json=ADDRESSES).json():
+            for name, value in found.items():
+                said = schema["properties"][name]
+                kinds = said.get("type", [])
+                kind = _TYPES[type(value)]
+                assert value in said.get("enum", ()) or kind in kinds or (kind == "integer" and "number" in kinds), name
+    for service in ("country", "city", "insights"):
+        assert f"/geoip/v2.1/{service}/{{ip}}" in document["paths"]

@@ -248,6 +248,26 @@ class IndexReader:
         except (IndexError, ValueError) as error:
             raise failed(self.path, error) from error
 
+    def piece(self, family: "Literal[4, 6]", value: int) -> tuple[int, int, int]:
+        """The number of an address's record, as `record` has it, and the ends of the range, or gap, that has it.
+
+        :raises IndexDamagedError: if what the file says there cannot be
+        """
+        try:
+            if family == 4:
+                position, count, end = self._position4(value), len(self._v4_low), IPV4_MAX
+                found, first_of = self._record4(position), self._first4
+            else:
+                position, count, end = self._position6(value), len(self._v6_hi), IPV6_MAX
+                found, first_of = self._record6(position), self._first6
+            first = first_of(position)
+            last = first_of(position + 1) - 1 if position + 1 < count else end
+        except (IndexError, ValueError) as error:
+            raise failed(self.path, error) from error
+        if not first <= value <= last:
+            raise damaged(self.path, f"v{family}: segment {position} is out of order")
+        return found, first, last
+
     def slot_of_record(self, record: int) -> int:
         """The slot of a record, or `EMPTY` if it is weak: it says something, but not where its addresses are.
 

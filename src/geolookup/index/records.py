@@ -51,6 +51,16 @@ class Records:
             raise failed(self._path, error) from error
         return found
 
+    def is_bare(self, record: int) -> bool:
+        """True if a record has no parts: then it is what the fields of its place say.
+
+        :raises IndexDamagedError: if the file is damaged there
+        """
+        try:
+            return all(not column[record] for column in self._columns.values())
+        except (IndexError, ValueError) as error:
+            raise failed(self._path, error) from error
+
     def said(self, record: int, sources: "Sequence[str]") -> dict[str, str]:
         """The one of the ``sources`` that said each part of a record, by their keys.
 
@@ -86,20 +96,22 @@ class Records:
 
         :raises IndexDamagedError: if the file is damaged there
         """
+        found = self._decoded.get(number)  # no value is None
+        return self._decode(number) if found is None and number else found
+
+    def _decode(self, number: int) -> "Any":
         from geolookup.index import mmdb  # late: a plain lookup needs none
 
         try:
-            if not number:
-                return None
-            if number not in self._decoded:
-                if len(self._decoded) >= MOST_DECODED:
-                    self._decoded.clear()  # cheaper than an order of use; parts that are needed again come back
-                self._decoded[number] = mmdb.plain(self._part(number))
-            return self._decoded[number]
+            found = mmdb.plain(self._part(number))
         except mmdb.BadValueError as error:
             raise damaged(self._path, f"parts.bytes: entry {number}: {error}") from error
         except (IndexError, ValueError) as error:
             raise failed(self._path, error) from error
+        if len(self._decoded) >= MOST_DECODED:
+            self._decoded.clear()  # cheaper than an order of use; parts that are needed again come back
+        self._decoded[number] = found
+        return found
 
     def _part(self, number: int) -> bytes:
         assert self._offsets is not None

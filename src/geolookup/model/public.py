@@ -54,6 +54,17 @@ def public_parts(version: int, first: int, last: int) -> Iterator[tuple[int, int
             yield low, high
 
 
+def use_of(version: int, value: int) -> tuple[bool, int, int]:
+    """Whether an address is public, and the inclusive ends of the range around it of which that is so."""
+    ranges = PUBLIC[version]
+    at = bisect_right(_STARTS[version], value)
+    first = ranges[at - 1][1] + 1 if at else 0
+    if value < first:
+        return True, *ranges[at - 1]
+    last = ranges[at][0] - 1 if at < len(ranges) else (IPV4_MAX if version == 4 else IPV6_MAX)
+    return False, first, last
+
+
 def too_wide(blocks: Collection[IPBlock]) -> str | None:
     """Why a person should be asked before one geolocation gets these blocks, with numbers; None if there is no reason.
 

@@ -96,7 +96,7 @@ def _whole(name: str, found: dict[Any, Any], key: str) -> int:
 
 
 def _about(found: dict[Any, Any]) -> dict[str, str]:
-    about = {"record_size": str(found["record_size"])}
+    about = {name: str(found[name]) for name in ("record_size", "ip_version", "node_count")}
     if isinstance(kind := found.get("database_type"), str):
         about["database_type"] = harmless(kind)
     if isinstance(epoch := found.get("build_epoch"), int):
@@ -106,6 +106,11 @@ def _about(found: dict[Any, Any]) -> dict[str, str]:
         text = description.get("en") or next(iter(description.values()), None)
         if isinstance(text, str) and text:
             about["description"] = harmless(text)
+        others = {name: text for name, text in description.items() if name != "en" and isinstance(text, str) and text}
+        about |= {f"description.{harmless(name)}": harmless(text) for name, text in others.items()}
+    languages = found.get("languages")
+    if isinstance(languages, list) and languages:
+        about["languages"] = " ".join(harmless(name) for name in languages if isinstance(name, str))
     return about
 
 

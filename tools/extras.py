@@ -58,6 +58,11 @@ connection = duckdb.connect()
 geolookup.columns.duckdb.register(connection)
 assert connection.sql("SELECT geo_country('8.8.8.8')").fetchall() == [("US",)]
 """,
+    "geoip2": """
+import geolookup.compat.geoip2
+with geolookup.compat.geoip2.Reader() as reader:
+    assert reader.country("8.8.8.8").country.iso_code == "US"
+""",
     "zstd": """
 import subprocess
 from backports import zstd

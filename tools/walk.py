@@ -114,6 +114,9 @@ def _create(home: str) -> Callable[[], object]:
 def _explained(home: str, address: str) -> Callable[[], object]:
     geo = geolookup.open(home)
     geo.explain(address)  # the first one imports
+    # That may have taken longer than the second after which lookups look at CURRENT again.
+    geo.look_soon()
+    geo.lookup(address)
     return lambda: geo.explain(address)
 
 

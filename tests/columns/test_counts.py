@@ -95,10 +95,15 @@ def test_a_column_is_counted_as_single_lookups_count_it(either_geo: GeoLookup, k
 
 
 def test_a_column_that_holds_no_addresses_is_refused(geo: GeoLookup) -> None:
-    for array in (pa.array([1.5]), pa.array([b"8.8.8.8"]), pa.array([[1]]), pa.array([1.5]).dictionary_encode()):
+    for array in (pa.array([1.5]), pa.array([[1]]), pa.array([1.5]).dictionary_encode()):
         with pytest.raises(ColumnError, match="a column of addresses holds text"):
             count(geo, named(of_columns([array])))
     assert count(geo, named(of_columns([pa.nulls(3), pa.array([], pa.string())]))).counted == 0
+
+
+def test_octets_are_counted_and_text_in_their_place_is_malformed(geo: GeoLookup) -> None:
+    found = count(geo, named(of_columns([pa.array([bytes((8, 8, 8, 8)), b"8.8.8.8", None])])))
+    assert (found.covered, found.malformed) == (1, 1)
 
 
 @examples(40)

@@ -140,8 +140,8 @@ class Recogniser:
     def _without_facts(self, members: Mapping[str, mmdb.Value]) -> tuple[Mapping[str, mmdb.Value], dict[str, bytes]]:
         """What a record says of its place, and the facts of its network.
 
-        A flat record that says nothing of a place says all of it of the network, if the file is to feed that layer, or
-        has a fact that is known.
+        A record that says nothing of a place says all of it of the network, if the file is to feed that layer; so does
+        a flat one if it has a fact that is known.
         """
         named: dict[str, mmdb.Value] = {}
         if self._fact_paths:
@@ -149,7 +149,10 @@ class Recogniser:
         own: Mapping[str, mmdb.Value] = {
             key: value for key, value in members.items() if key_of(key) is None or key in self._mapped
         }
-        if self._given or any(isinstance(value.plain, dict | list) for value in members.values()):
+        if self._given or (
+            any(isinstance(value.plain, dict | list) for value in members.values())
+            and not (self._layer == "network" and _NESTED_KEYS.isdisjoint(members))
+        ):
             traits = own.get("traits", _NOTHING).members
             own = {key: value for key, value in own.items() if key != "traits" or not isinstance(value.plain, dict)}
             said = {**{key: value for key, value in members.items() if key not in own and key != "traits"}, **traits}

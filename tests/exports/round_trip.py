@@ -89,8 +89,8 @@ def tried(path: Path, *, layer: LayerChoice | None = None, database_type: str | 
     Without a layer, a file of flat records is exported as ``network``, and any other as ``all``. The facts of networks
     count in both.
     """
-    said = Database(path.read_bytes())
-    nested = any(isinstance(value, dict) for *_, record in said.networks() for value in record.values())
+    first = next(record for *_, record in Database(path.read_bytes()).networks() if record)
+    nested = any(isinstance(value, dict) for value in first.values())
     chosen = layer or ("all" if nested else "network")
     with tempfile.TemporaryDirectory() as folder:
         home, out = os.path.join(folder, "home"), Path(folder, "out.mmdb")

@@ -1,6 +1,6 @@
 """Both kinds of knowledge side by side: for every address the number of its place, and that of its network's facts."""
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -8,6 +8,9 @@ from geolookup.exports.content import Content
 from geolookup.exports.segments import Segments, side_by_side
 from geolookup.index.flatten import EMPTY, I64, U32, U64
 from geolookup.model.addresses import SIX_TO_FOUR
+
+#: The segments of IPv4 and of IPv6.
+Families: TypeAlias = tuple[Segments, Segments]
 
 
 class Answers(NamedTuple):
@@ -32,7 +35,12 @@ def answers_of(content: Content) -> Answers:
     if networks is None:
         count = len(content.places)
         return Answers(content.four, content.six, np.arange(count), np.full(count, -1, np.int64))
-    families = [(content.four, networks.four), _with_held(content, networks.four, networks.six)]
+    return paired((content.four, content.six), (networks.four, networks.six))
+
+
+def paired(places: Families, networks: Families) -> Answers:
+    """Both families of the places beside those of the networks."""
+    families = [(places[0], networks[0]), _with_held(places, networks)]
     starts, pairs = [], []
     for family in families:
         hi, lo, (place, network) = side_by_side(*family)
@@ -57,16 +65,17 @@ def _plus_one(values: U32) -> U64:
     return found
 
 
-def _with_held(content: Content, four: Segments, six: Segments) -> tuple[Segments, Segments]:
+def _with_held(*layers: Families) -> tuple[Segments, ...]:
     """IPv6 of both. Where one has blocks of 6to4 addresses, the other has there what it says of those they hold."""
     begin, end = SIX_TO_FOUR
-    own = [each.part(max(each.position(begin + 1) - 1, 0), each.position(end + 1)) for each in (content.six, six)]
+    every = tuple(six for _, six in layers)
+    own = [each.part(max(each.position(begin + 1) - 1, 0), each.position(end + 1)) for each in every]
     if not any((each.value != EMPTY).any() for each in own):
-        return content.six, six
-    hi, lo, values = side_by_side(content.six, six, _of_6to4(content.four), _of_6to4(four))
+        return every
+    hi, lo, values = side_by_side(*every, *(_of_6to4(four) for four, _ in layers))
     covered = (values[0] != EMPTY) | (values[1] != EMPTY)
     found = [np.where(covered & (own == EMPTY), held, own) for own, held in zip(values[:2], values[2:], strict=True)]
-    return Segments(hi, lo, found[0]), Segments(hi, lo, found[1])
+    return tuple(Segments(hi, lo, each) for each in found)
 
 
 def _of_6to4(four: Segments) -> Segments:

@@ -2,16 +2,16 @@
 
 import csv
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from geolookup.exports.answers import Answers, answers_of
+from geolookup.exports.answers import paired
 from geolookup.exports.content import Content, LayerChoice, Places, Progress
 from geolookup.exports.parts import Column
 from geolookup.exports.segments import Segments
-from geolookup.index.flatten import EMPTY, U32, Flags
+from geolookup.index.flatten import EMPTY, I64, U32, Flags
 from geolookup.model.addresses import cidrs, to_text
 from geolookup.model.facts import FACT_NAMES, NETWORK_FACTS, PLACE_FACTS
 from geolookup.model.fields import DEGREES, FIELD_NAMES
@@ -46,17 +46,29 @@ class Rows:
     ) -> None:
         self.networks = networks
         self.names = ((_NETWORK,) if networks else _ENDS) + fields
-        answers = answers_of(content)
-        is_strong = np.append(~content.places.weak, False)
-        place = np.where(is_strong[answers.place], answers.place, -1)
-        self.values, numbers = _distinct(content, answers._replace(place=place), fields)
-        is_told = answers.network >= 0 if layer == "network" else place >= 0
-        if layer == "all":
-            is_told |= answers.network >= 0
-        if wanted is not None:
-            is_told &= np.append(_fitting(content.places, wanted), False)[place]
-        numbers[~is_told] = EMPTY
-        self._families = ((4, answers.four.with_values(numbers)), (6, answers.six.with_values(numbers)))
+        places, told = content.places, content.networks
+        # Each layer first has what rows show of it: of millions of ranges few are left then.
+        shown = [name for name in fields if name not in NETWORK_FACTS]
+        self.values, number = _distinct([_of_places(places, name) for name in shown], len(places))
+        number[places.weak if wanted is None else places.weak | ~_fitting(places, wanted)] = EMPTY
+        families = content.four.with_values(number), content.six.with_values(number)
+        if told is not None:
+            said = [name for name in fields if name in NETWORK_FACTS]
+            facts, number = _distinct([_listed(told.facts[name]) for name in said], len(told))
+            pairs = paired(families, (told.four.with_values(number), told.six.with_values(number)))
+            # The last item of each stands for no place, and for no network.
+            self.values.append(tuple("" if name in places.text else None for name in shown))
+            facts.append((None,) * len(said))
+            columns = dict(
+                zip(
+                    (*shown, *said), (*_columns(self.values, pairs.place), *_columns(facts, pairs.network)), strict=True
+                )
+            )
+            self.values, number = _distinct([columns[name] for name in fields], len(pairs.place))
+            has_row = pairs.network >= 0 if layer == "network" else (pairs.place >= 0) | (layer == "all")
+            number[~has_row] = EMPTY
+            families = pairs.four.with_values(number), pairs.six.with_values(number)
+        self._families = ((4, families[0]), (6, families[1]))
 
     def covered(self) -> int:
         """The number of ranges."""
@@ -125,27 +137,20 @@ def _fitting(places: Places, wanted: ListFilters) -> Flags:
     return fits
 
 
-def _distinct(content: Content, answers: Answers, fields: tuple[str, ...]) -> tuple[list[tuple[Any, ...]], U32]:
-    if not fields:
-        return [()], np.zeros(len(answers.place), np.uint32)
+def _distinct(columns: Sequence[list[Any]], count: int) -> tuple[list[tuple[Any, ...]], U32]:
+    """The distinct rows of some columns, and the number among them of each of all ``count`` rows."""
+    if not columns:
+        return [()], np.zeros(count, np.uint32)
     known: dict[tuple[Any, ...], int] = {}
-    rows = zip(*(_column(content, answers, name) for name in fields), strict=True)
-    numbers = np.fromiter((known.setdefault(row, len(known)) for row in rows), np.uint32, len(answers.place))
+    rows = zip(*columns, strict=True)
+    numbers = np.fromiter((known.setdefault(row, len(known)) for row in rows), np.uint32, count)
     return list(known), numbers
 
 
-def _column(content: Content, answers: Answers, name: str) -> list[Any]:
-    """A field or fact of all answers; of what is not known there, it is what its kind has for that."""
-    networks = content.networks
-    if name in NETWORK_FACTS:
-        found = None if networks is None else networks.facts.get(name)
-        column, nothing, which = [] if found is None else _listed(found), None, answers.network
-    else:
-        column, nothing, which = _of_places(content.places, name), None, answers.place
-        if name in content.places.text:
-            nothing = ""
-    column = [*column, nothing]  # its last item is that of no place, or no network
-    return [column[at] for at in which.tolist()]
+def _columns(rows: Sequence[tuple[Any, ...]], which: I64) -> Iterable[list[Any]]:
+    """The columns of some of the rows, by their numbers."""
+    numbers = which.tolist()
+    return ([column[at] for at in numbers] for column in zip(*rows, strict=True))
 
 
 def _listed(column: Column) -> list[Any]:

@@ -48,6 +48,8 @@ _KINDS = {
     "IP-Risk": _of_facts(*_PLUS, "ip_risk"),
     "ISP": _of_facts(*_ASN, "isp", "organization", "mobile_country_code", "mobile_network_code"),
     "Network": Kind("network"),
+    "Residential-Proxy": _of_facts("anonymizer_confidence", "network_last_seen", "provider_name"),
+    "Static-IP-Score": _of_facts("score"),
     "User-Count": _of_facts("ipv4_24", "ipv4_32", "ipv6_32", "ipv6_48", "ipv6_64"),
 }
 #: The words of a type that say what a database holds.

@@ -21,6 +21,13 @@ _FORMS = {
     "csv": {"form": "csv"},
     "parquet": {"form": "parquet"},
 }
+#: And of a state whose sources say who runs addresses.
+_NETWORKS = {
+    "mmdb, networks": {"form": "mmdb", "layer": "network"},
+    "mmdb, both layers": {"form": "mmdb", "layer": "all"},
+    "mmdb, both, countries": {"form": "mmdb", "layer": "all", "precision": "country"},
+    "parquet, country and AS": {"form": "parquet", "fields": "country,asn,as_organization"},
+}
 _TARGET_S, _TARGET_MIB = 25, 1024
 #: One in so many segments is read back unless all are asked for.
 _SAMPLE = 10
@@ -32,7 +39,7 @@ def _export(home: str, path: str, options: dict[str, Any]) -> dict[str, Any]:
 
     began, cpu = time.perf_counter(), time.process_time()
     with geolookup.open(home, stale="serve") as geo:
-        written = geolookup.export(geo, target=path, **options)
+        written = geolookup.export(geo, target=path, licence_allows=True, **options)
     return {
         "s": time.perf_counter() - began,
         "CPU s": time.process_time() - cpu,
@@ -75,6 +82,41 @@ def _check(home: str, path: str, every: int) -> dict[str, int]:
                     asked += 1
                     wrong += (None if found is None else found["geolookup"]["locid"]) != locid
     return {"asked": asked, "wrong": wrong}
+
+
+def _check_records(home: str, path: str, every: int) -> dict[str, int]:
+    """Read both ends of the ranges of networks back from a file of both layers: it says what `geo.record` does."""
+    import maxminddb
+
+    import geolookup
+    from geolookup.model.addresses import to_text
+
+    asked = wrong = 0
+    with geolookup.open(home, stale="serve") as geo, maxminddb.open_database(path) as reader:
+        networks = geo.with_networks(lambda snapshot: snapshot.networks())
+        assert networks is not None
+        for family, limit in ((4, 1 << 32), (6, 1 << 128)):
+            segments = networks.reader.segments(4 if family == 4 else 6, 0, gaps=False)
+            for number, (first, last, _) in enumerate(segments):
+                if number % every:
+                    continue
+                for value in {max(first - 1, 0), first, last, min(last + 1, limit - 1)}:
+                    if family == 6 and (value >> 32 in (0, 0xFFFF) or value >> 96 == 0x20010000):
+                        continue  # IPv4 stands there, and Teredo has no answer of ours
+                    address = to_text(4 if family == 4 else 6, value)
+                    found: Any = reader.get(address) or {}
+                    found.pop("geolookup", None)
+                    record = geo.record(address)
+                    asked += 1
+                    wrong += found != ({} if record is None else record.as_dict())
+    return {"asked": asked, "wrong": wrong}
+
+
+def _has_networks(home: str) -> bool:
+    import geolookup
+
+    with geolookup.open(home, stale="serve") as geo:
+        return geo.with_networks(lambda snapshot: snapshot.networks()) is not None
 
 
 def _reference(path: str, target: str) -> dict[str, Any]:
@@ -120,6 +162,10 @@ def _child(words: list[str]) -> None:
     found: Any = None
     if what == "export":
         found = _export(rest[0], rest[1], json.loads(rest[2]))
+    elif what == "networks":
+        found = _has_networks(rest[0])
+    elif what == "check records":
+        found = _check_records(rest[0], rest[1], int(rest[2]))
     elif what == "check":
         found = _check(rest[0], rest[1], int(rest[2]))
     elif what == "reference":
@@ -152,7 +198,8 @@ def main() -> None:
             small = DataSet(SMALL if options.small else PEER, options.data).home
         start_s = _start_s()
         rows = []
-        for name, given in _FORMS.items():
+        has_networks = run("networks", home)
+        for name, given in {**_FORMS, **(_NETWORKS if has_networks else {})}.items():
             found = run("export", home, os.path.join(folder, name), json.dumps(given))
             rows.append(
                 [
@@ -175,6 +222,13 @@ def main() -> None:
             ["segments", "asked", "wrong"],
             [["all" if every == 1 else f"one in {every}", f"{found['asked']:,}", found["wrong"]]],
         )
+        if has_networks:
+            found = run("check records", home, os.path.join(folder, "mmdb, both layers"), str(every))
+            print_table(
+                "Records of the file of both layers, beside those of lookups, around the ranges of networks",
+                ["ranges", "asked", "wrong"],
+                [["all" if every == 1 else f"one in {every}", f"{found['asked']:,}", found["wrong"]]],
+            )
         if small is not None:
             ours = run("export", small, os.path.join(folder, "small"), json.dumps({"form": "mmdb"}))
             theirs = run("reference", os.path.join(folder, "small"), os.path.join(folder, "reference"))

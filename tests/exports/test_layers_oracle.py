@@ -16,6 +16,7 @@ from geolookup.settings.table import Settings
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 from tests.oracle.plain_files import FORMS, WIDTH, Plain, publish_all
+from tests.support.data.source_files import mmdb
 from tests.support.examples import examples
 
 
@@ -161,3 +162,19 @@ def test_each_address_of_a_file_of_both_has_the_record_of_a_lookup(
                 found, record = geo.record(str(address)), record_at(reader, address)
                 record.pop("geolookup", None)
                 assert record == ({} if found is None else found.as_dict()), address
+
+
+def test_a_weak_record_of_6to4_hides_none_of_the_addresses_that_it_holds(tmp_path: Path) -> None:
+    """Even if its network begins before them: in an export as in a lookup."""
+    weak, strong = {"continent": {"code": "EU"}}, {"country": {"iso_code": "US"}}
+    for wide in ("2002::/16", "2000::/3", "2002:808::/32"):
+        path = tmp_path / "weak.mmdb"
+        path.write_bytes(mmdb({"8.8.0.0/16": strong, wide: weak, "2003::/16": strong}, tmp_path, ipv4_compatible=True))
+        home = str(tmp_path / wide.replace("/", "-").replace(":", ""))
+        pull(StateDirectory(home), Settings(sources=(SourceSettings(name="own", location=str(path)),)))
+        with exported(home, tmp_path, layer="default") as reader, geolookup.open(home) as geo:
+            for address in ("8.8.0.1", "2002:808::1", "2002:707::1", "2001:db8::1", "2003::1"):
+                found, record = geo.record(address), record_at(reader, address)
+                record.pop("geolookup", None)
+                assert record == ({} if found is None else found.as_dict()), (wide, address)
+            assert reader.get("2002:808::1")["country"] == strong["country"]  # type: ignore[index, call-overload]

@@ -10,12 +10,13 @@ import numpy as np
 from geolookup.exports import licences, networks
 from geolookup.exports.networks import Networks
 from geolookup.exports.parts import Column, Parts, column_of, parts_of
-from geolookup.exports.segments import Segments, joined
+from geolookup.exports.segments import Segments, joined, side_by_side
 from geolookup.index.compare import texts_of
 from geolookup.index.flatten import EMPTY, I64, U32, Array, Flags
 from geolookup.index.walk import Stretch, walk
 from geolookup.lookup.fact_columns import by_record
 from geolookup.lookup.snapshot import Snapshot
+from geolookup.model.addresses import SIX_TO_FOUR
 from geolookup.model.errors import IndexDamagedError, SettingsError
 from geolookup.model.facts import NETWORK_FACTS, PLACE_FACTS
 from geolookup.model.fields import DEGREES, TEXT_NAMES
@@ -182,6 +183,7 @@ def _places(
     numbers[kept] = np.arange(len(kept), dtype=np.uint32)
     four, six = (Segments(each.hi, each.lo, numbers[each.value]).merged() for each in families)
     places = slots.places(kept, source_of[kept], facts)
+    six = _without_weak(six, places.weak)
     found_names = {names[number] for number in np.unique(places.source).tolist()}
     answering = tuple(name for name in names if name in found_names)
     return Content(
@@ -193,6 +195,18 @@ def _places(
         origins=licences.origins(snapshot.current, answering),
         dated=licences.oldest(snapshot.current, answering),
     )
+
+
+def _without_weak(six: Segments, weak: Flags) -> Segments:
+    """IPv6 without weak records of 6to4 addresses: there the places of the addresses that they hold answer."""
+    if not weak.any():
+        return six
+    begin, end = SIX_TO_FOUR
+    starts = np.array([0, begin >> 64, (end + 1) >> 64], np.uint64)
+    inside = Segments(starts, np.zeros(3, np.uint64), np.array([0, 1, 0], np.uint32))
+    hi, lo, (value, is_inside) = side_by_side(six, inside)
+    is_weak = np.append(weak, False)[np.minimum(value, len(weak))]
+    return Segments(hi, lo, np.where(is_weak & (is_inside == 1), np.uint32(EMPTY), value)).merged()
 
 
 def _sources(readers: "Sequence[IndexReader]") -> tuple[str, ...]:

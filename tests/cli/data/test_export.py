@@ -11,6 +11,10 @@ import pytest
 
 import geolookup
 from geolookup.cli.app import run
+from geolookup.settings.source import SourceSettings
+from geolookup.settings.table import Settings
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.sync.pull.pull import pull
 from tests.exports.states import publish_sources
 from tests.support.data.states import place, publish
 from tests.support.users.quick_commands import forked
@@ -184,3 +188,48 @@ def test_help_names_the_formats(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     for form in geolookup.ExportForm.__args__:  # type: ignore[attr-defined]
         assert f"\n  {form} " in out
+
+
+def test_who_runs_addresses_is_exported_by_layer_type_and_fields(
+    home: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = tmp_path / "own.csv", tmp_path / "out"
+    path.write_text(
+        "network,country,city,asn,is_vpn\n8.0.0.0/8,US,One,15169,yes\n9.0.0.0/8,,,3333,\n", encoding="utf-8"
+    )
+    pull(StateDirectory(home), Settings(sources=(SourceSettings(name="own", location=str(path)),)))
+    for options, kind, nine in (
+        (["--type", "GeoLite2-ASN"], "GeoLite2-ASN", {"autonomous_system_number": 3333}),
+        (["--layer", "network"], "geolookup-Network", {"autonomous_system_number": 3333}),
+        (["--layer", "all"], "geolookup-Enterprise", {"traits": {"autonomous_system_number": 3333}}),
+        (["--type", "GeoIP2-Anonymous-IP"], "GeoIP2-Anonymous-IP", None),
+    ):
+        assert run(["export", "mmdb", str(out), *options]) == 0
+        with maxminddb.open_database(out, maxminddb.MODE_MEMORY) as reader:
+            found = reader.get("9.9.9.9")
+            assert reader.metadata().database_type == kind
+            assert found == (nine and {**nine, "geolookup": {"sources": {"autonomous_system_number": "own"}}})
+    capsys.readouterr()
+    assert run(["export", "csv", "-", "--fields", "country,asn,is_anonymous_vpn"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "first,last,country,asn,is_anonymous_vpn",
+        "8.0.0.0,8.255.255.255,US,15169,true",
+        "9.0.0.0,9.255.255.255,,3333,",
+    ]
+    assert run(["export", "csv", "-", "--fields", "city,asn", "--precision", "country", "--layer", "both"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == ["8.0.0.0,8.255.255.255,,15169"]
+    for words, problem in (
+        (["csv", str(out), "--fields", "country,as_nr"], "unknown field 'as_nr': the fields are locid, country"),
+        (["mmdb", str(out), "--type", "GeoLite2-ASN", "--layer", "custom"], "its layer must be network"),
+        (["geofeed", str(out), "--layer", "network"], "'network' is not one of 'custom', 'default', 'both'"),
+        (["mmdb", str(out), "--layer", "network", "--precision", "city"], "the layer network has no places"),
+    ):
+        assert run(["export", *words]) == 2
+        assert problem in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("state")
+def test_networks_of_a_state_that_knows_none_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["export", "mmdb", str(tmp_path / "out"), "--layer", "network"]) == 2
+    assert "no source of this state says who runs addresses: add one with" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

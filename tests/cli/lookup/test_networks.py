@@ -336,6 +336,32 @@ def test_the_top_networks_of_a_log_add_up(capsys: pytest.CaptureFixture[str], tm
     )
 
 
+def test_a_fact_that_no_source_says_draws_a_warning_in_each_command(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    log.write_text("8.8.8.8\n", encoding="ascii")
+    path = os.fspath(log)
+
+    def warned(*arguments: str) -> str:
+        capsys.readouterr()
+        run([*arguments])
+        return capsys.readouterr().err
+
+    for arguments in (
+        ("lookup", "8.8.8.8", "--fields", "asn,is_anycast"),
+        ("annotate", path, "--fields", "asn,is_anycast"),
+        ("top", path, "--by", "is_anycast"),
+    ):
+        assert "geolookup: warning: no source says is_anycast: it will be empty" in warned(*arguments), arguments
+    assert warned("lookup", "8.8.8.8", "--fields", "asn,country") == ""
+    monkeypatch.setenv("GEOLOOKUP_HOME", str(tmp_path / "other"))
+    assert run(["sync", os.fspath(tmp_path / "city.csv")]) == 0
+    assert "who runs addresses, so asn will be empty: `geolookup source add`" in warned("8.8.8.8", "--field", "asn")
+    assert "who runs addresses, so asn will be empty" in warned("annotate", path, "--fields", "country,asn")
+    assert warned("annotate", path, "--fields", "country,time_zone") == ""
+
+
 def test_explain_names_the_source_of_each_fact_and_who_said_something_else(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain", "8.8.8.8"]) == 0
     lines = capsys.readouterr().out.splitlines()

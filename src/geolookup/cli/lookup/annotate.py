@@ -8,6 +8,7 @@ import click
 from geolookup.base.text import harmless
 from geolookup.cli import inputs, interrupt, output
 from geolookup.cli.inputs import Tally, ok_options
+from geolookup.cli.lookup.unsaid import warn_of_unsaid
 from geolookup.columns.common import DEFAULT_FIELDS
 from geolookup.columns.text import CANDIDATE, is_punctuation, pieces
 from geolookup.lookup.asked import checked_fields
@@ -49,6 +50,7 @@ def annotate(files: tuple[str, ...], fields: str, **ok: bool) -> int:
     tally = Tally(**ok)
     reached = interrupt.Progress("line")
     with opening.open_or_build() as geo, tally.sums():
+        warn_of_unsaid(geo, names)
         for file in files or ("-",):
             with inputs.opened(file) as source:
                 Annotator(geo, names, tally, inputs.shown(file), reached).copy(source, sys.stdout.buffer)

@@ -12,6 +12,7 @@ import click
 from geolookup.base.text import harmless
 from geolookup.cli import exit_codes, inputs, interrupt, output
 from geolookup.cli.inputs import Tally
+from geolookup.cli.lookup.unsaid import warn_of_unsaid
 from geolookup.cli.options import delimiter_option, json_option
 from geolookup.columns.batches import FORMS, Batch, Form, batches_of
 from geolookup.columns.counts import BYS, FIELDS, By, Counts, Group, count
@@ -196,6 +197,7 @@ def top(
     if as_json and as_csv:
         raise click.UsageError("--json and --csv exclude each other")
     with opening.open_or_build() as geo:
+        warn_of_unsaid(geo, (field,))
         counts, tally = _counted(geo, files, by, reading, field if field in FACT_NAMES else None)
     groups = counts.groups(field)
     shown = groups[:top] if top else groups

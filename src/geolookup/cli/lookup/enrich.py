@@ -11,17 +11,16 @@ import click
 
 from geolookup.cli import inputs, interrupt, output
 from geolookup.cli.inputs import Tally, ok_options
+from geolookup.cli.lookup.unsaid import warn_of_unsaid
 from geolookup.cli.options import delimiter_option
 from geolookup.columns.common import DEFAULT_FIELDS, FIELDS, checked_fields
 from geolookup.exports.target import open_target
 from geolookup.files.formats import compression_named
 from geolookup.lookup.asked import Pick, read_field
-from geolookup.model.facts import NETWORK_FACTS
 from geolookup.sync import opening
 
 if TYPE_CHECKING:
     from geolookup.columns.readers import Form, Reader
-    from geolookup.lookup.engine import GeoLookup
 
 FORMS = ("csv", "ndjson", "parquet")
 _BY_END = {
@@ -173,7 +172,7 @@ def _run(
 
     done = 0
     with opening.open_or_build() as geo, output.progress("enriching", "row") as progress:
-        _warn_of_unsaid(geo, names)
+        warn_of_unsaid(geo, names)
         for located in locate_each(geo, columns(), names, threads=threads, reread=reread):
             chunk = waiting.popleft()
             problems = [(chunk.lines[row] if chunk.raw is not None else row, what) for row, what in chunk.bad]
@@ -189,15 +188,6 @@ def _run(
             done += chunk.batch.num_rows
             progress(done, reader.rows)
     ask(ended=True)
-
-
-def _warn_of_unsaid(geo: "GeoLookup", names: tuple[str, ...]) -> None:
-    asked = [name for name in names if name in NETWORK_FACTS]
-    if asked and geo.with_networks(lambda snapshot: snapshot.networks()) is None:
-        output.warn(
-            f"no source says who runs addresses, so {', '.join(asked)} will be empty: `geolookup source add` takes "
-            "files of AS numbers, VPNs and so on"
-        )
 
 
 def _nothing(chunk: Any) -> Any:

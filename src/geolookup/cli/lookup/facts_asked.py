@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from geolookup.cli import output
-from geolookup.lookup.network import key_of
+from geolookup.cli.lookup.unsaid import why_none
 from geolookup.model.addresses import cidrs, to_text
 from geolookup.model.facts import FACT_NAMES, NETWORK_FACTS, PLACE_FACTS, Fact
 from geolookup.sources.facts import as_number
@@ -117,7 +117,7 @@ def write_ranges(
     columns = (*(("network",) if networks else ("first", "last")), *names)
     found = geo.with_snapshot(lambda snapshot: _begun(ranges_where(snapshot, wanted, names)))
     if found is None:
-        output.note(f"geolookup: {nothing_fits}{_why(geo, wanted)}")
+        output.note(f"geolookup: {nothing_fits}{why_none(geo, wanted.facts)}")
     rows = _as_networks(found or ()) if networks else _as_ranges(found or ())
     if form == "csv":
         output.csv_result(columns, rows)
@@ -151,13 +151,3 @@ def _as_networks(rows: "Iterable[Row]") -> Iterator[tuple[Any, ...]]:
     for family, first, last, values in rows:
         for at, length in cidrs(family, first, last):
             yield f"{to_text(family, at)}/{length}", *values
-
-
-def _why(geo: "GeoLookup", wanted: "Wanted") -> str:
-    """The reason why no range can fit: no source says a fact of networks; "" if it is another."""
-    asked = [NETWORK_FACTS[name] for name in wanted.facts if name in NETWORK_FACTS]
-    networks = geo.with_snapshot(lambda snapshot: snapshot.networks()) if asked else None
-    if asked and networks is None:
-        return ": no source says who runs addresses: `geolookup source add` takes files of AS numbers, VPNs and so on"
-    unknown = [fact.name for fact in asked if networks is not None and key_of(fact) not in networks.reader.record_keys]
-    return f": no source says {', '.join(unknown)}" if unknown else ""

@@ -11,6 +11,7 @@ import click
 from geolookup.base.text import count, network_text
 from geolookup.cli import interrupt, output
 from geolookup.cli.inputs import Tally, ok_options, read_addresses
+from geolookup.cli.lookup.unsaid import warn_of_unsaid
 from geolookup.cli.options import as_of_option, chosen_fields, delimiter_option, formats
 from geolookup.index.layout import EMPTY
 from geolookup.lookup.asked import Pick, read_field, read_range
@@ -109,6 +110,7 @@ def lookup(
     is_stream = bool(files) or "-" in addresses
     with contextlib.ExitStack() as stack:
         geo = stack.enter_context(opening.open_or_build(as_of=as_of))
+        warn_of_unsaid(geo, only or ())
         wanted = record or any("." in name for name in only or ())
         record_of = geo.record if wanted else None
         answers = output.answers(

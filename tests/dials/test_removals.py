@@ -127,7 +127,6 @@ def test_a_block_that_a_late_deletion_takes_after_all_is_told(person: Person) ->
     person("sync", exits=3)
     assert person.there == {-1: ("Berlin", [])}
     assert "said yes to edits of Berlin (-1), and does not show them" in person.said
-    person("sync")
 
 
 @pytest.mark.parametrize("later", ["remove", "replace", "clear"])

@@ -321,3 +321,45 @@ def test_a_block_of_a_colleague_is_in_lookups_though_what_was_pushed_has_not_set
     _changes(person, "10.2.0")
     person("sync")
     assert person.looks_up("10.1.0.1", "10.2.0.1", "10.3.0.1") == [-1, -1, -1]
+
+
+def test_two_names_that_differ_in_capitals_alone_are_both_stored_by_a_service_of_capitals(person: Person) -> None:
+    person.upstream.dials = Dials(capitals=True)
+    locid = person.has("10.1.0.0/24")
+    for city in ("Potsdam", "potsdam"):
+        person("custom", "update", locid, "--city", city)
+        person("push")
+    settle()
+    person("sync")
+    assert person.there == {-1: ("POTSDAM", ["10.1.0.0"])}
+    assert json.loads(person("outbox", "list", "--json")) == []
+
+
+def test_an_edit_that_went_along_with_another_one_says_so(person: Person) -> None:
+    locid = person.has()
+    person("custom", "update", locid, "--city", "Potsdam")
+    person("custom", "update", locid, "--region", "Brandenburg")
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    settle()
+    person("push", exits=3)
+    first, second = (row["id"] for row in json.loads(person("outbox", "list", "--json")))
+    person("outbox", "retry", first)
+    person("outbox", "retry", second, exits=2)
+    assert f"edit {second} is dropped (it went along with edit {first})" in person.said
+    person.pushes_for_all_to_see()
+    (place,) = person.upstream.places.values()
+    assert (place.as_fields()["city"], place.as_fields()["region"]) == ("Potsdam", "Brandenburg")
+
+
+def test_a_sync_names_what_is_held_each_time(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "update", locid, "--city", "Potsdam")
+    _changes(person, city="Spandau")
+    settle()
+    person("push", exits=3)
+    for _ in range(2):
+        person("sync", exits=3)
+        assert "`geolookup outbox retry" in person.said
+    (edit,) = (row["id"] for row in json.loads(person("outbox", "list", "--json")))
+    person("outbox", "drop", edit)
+    person("sync")

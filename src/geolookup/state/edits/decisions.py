@@ -46,7 +46,8 @@ def _choose(session: EditSession, row: OutboxRow, kept: Kept, hold: Hold, choice
     place = chosen(kept.place, hold, choice)
     if not place.intents and (owed := owed_blocks(place)):
         place = put_back(place, owed)
-    session.ledger.rewrite(kept, place)
+    along = min((intent.id for intent in place.intents), default=row.id)
+    session.ledger.rewrite(kept, place, gone=f"it went along with edit {along}" if what == "retry" else None)
     after = session.outbox.row(row.id)
     session.note_decision(what, row, after.state)
     return after

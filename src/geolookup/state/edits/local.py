@@ -1,14 +1,14 @@
 """Questions of the state directory about its local edits; if none were ever made, nothing is opened."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from geolookup.model.types import Geolocation
 from geolookup.state.base.marks import Begun
 from geolookup.state.base.sqlite import RUN_WAIT_S
 from geolookup.state.edits.layer import ABOVE, Laid, laid
 from geolookup.state.edits.outbox.ledger import Ledger
-from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
+from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.store import Edits
 
 if TYPE_CHECKING:
@@ -50,6 +50,16 @@ class LocalEdits:
         :raises StateBusyError: if another process holds edits.db exclusively for longer than ``wait_s`` seconds
         """
         return self._ask(lambda ledger: ledger.outbox.count(*PENDING_STATES), 0, wait_s=wait_s)
+
+    def held(self, *, but: Collection[int]) -> list[dict[str, Any]]:
+        """A notice of each place that waits for a person, except for these; see `Untold`."""
+        none: list[OutboxRow] = []
+        rows = self._ask(lambda ledger: ledger.outbox.rows(*PERSON_STATES), none)
+        first = {row.locid: row for row in reversed(rows) if row.locid not in but}
+        return [
+            {"edit": row.id, "locid": row.locid, "reason": row.problem or f"edit {row.id} is {row.state}"}
+            for row in sorted(first.values(), key=lambda row: row.id)
+        ]
 
     def in_doubt(self, begun: Begun) -> bool:
         """True if only a list that is asked for without conditions says how things are.

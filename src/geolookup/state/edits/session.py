@@ -209,7 +209,8 @@ class EditSession:
     def waiting(self, number: int) -> OutboxRow:
         row = self.outbox.row(number)
         if row.state not in (State.HELD, State.REJECTED):
-            raise EditError(f"edit {number} is {row.state}: it does not wait for a person")
+            why = f" ({row.problem})" if row.problem else ""
+            raise EditError(f"edit {number} is {row.state}{why}: it does not wait for a person")
         return row
 
     @staticmethod

@@ -28,10 +28,10 @@ class PullReport:
     still has what was rolled back, which is held instead; ``previewed`` what would be published; ``held`` for a
     person, and ``failed``, if a refresh reports what `pull` would have raised. ``rows`` counts what was pulled
     (None if nothing was); ``difference`` is against the generation before (None if there is nothing to
-    compare with); ``twins`` are the late twins of what was created here (see `service`); ``notices`` are what the
-    service acknowledged and does not have; ``durations_s`` are seconds by step. ``name`` is the source's, if there is
-    one; ``sources`` has what became of each source, the one of highest precedence first, with the ``problem`` that kept
-    it from being published.
+    compare with); ``twins`` are the late twins of what was created here (see `service`); ``notices`` are what a person
+    must look at, or decide on, of what was edited here; ``durations_s`` are seconds by step. ``name`` is the
+    source's, if there is one; ``sources`` has what became of each source, the one of highest precedence first, with the
+    ``problem`` that kept it from being published.
     """
 
     url: str | None

@@ -64,6 +64,8 @@ def pull(
         report.tell(opened.enter_context(run.notices_of_before()))
         transport = None if settings.url is None else opened.enter_context(Transport(settings))
         pull_locked(run, settings, transport, report, given=given, url_moved=url_moved, progress=progress)
+        if transport is not None:
+            report.tell(directory.local.held(but={notice["locid"] for notice in report.notices}))
     return report
 
 

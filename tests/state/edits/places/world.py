@@ -351,12 +351,13 @@ def steps(world: World) -> Iterator[tuple[str, World]]:
     yield from pushes(world)
     if world.late:
         yield "what was under way lands", landed(world)
-    lost, owners = world.window[0], {number: owner for number, (owner, _) in world.shelf}
-    # While replicas differ, nobody can tell that a number went back to who had it before.
-    goes_back = any(owners.get(number, owner) != owner for number, (owner, _) in lost)
-    if world.faults and len(world.window) > 1 and not world.late and not goes_back:
+    owners = {number: owner for number, (owner, _) in world.shelf}
+    for lost in dict.fromkeys(world.window[:-1]) if world.faults and not world.late else ():
+        # While replicas differ, nobody can tell that a number went back to who had it before.
+        if any(owners.get(number, owner) != owner for number, (owner, _) in lost):
+            continue
         yield (
-            "the service fails over, to how it was when all had settled",
+            f"the service fails over, to how it was {len(world.window) - 1 - world.window.index(lost)} changes ago",
             world._replace(
                 shelf=lost, window=(*world.window, lost), faults=world.faults - 1, odd=True, taken_back=frozenset()
             ),

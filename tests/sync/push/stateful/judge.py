@@ -81,7 +81,7 @@ class Judge:
                     and not place.blocks
                     and place.fields == row.payload["fields"]
                 ):
-                    assert locid in reported, f"{locid} is a second {aliases[row.locid]}, silently"
+                    assert locid in reported, f"{locid} is a second {aliases.get(row.locid)}, silently"
 
     # After each step
 

@@ -219,8 +219,8 @@ class Ledger:
         rows = {number: row.changed(locid=kept.place.id) for number, row in sorted({**kept.rows, **other.rows}.items())}
         return replace(kept, rows=rows, sent={**kept.sent, **other.sent})
 
-    def rewrite(self, kept: Kept, place: Place) -> Kept:
-        """Write the edits of a place as a person's choice has made them: changed, added, or given up."""
+    def rewrite(self, kept: Kept, place: Place, *, gone: str | None = None) -> Kept:
+        """Write the edits of a place as a choice has made them: changed, added, or given up (``gone`` says why)."""
         used: set[int] = set()
         rows = {}
         place = self._renumbered(place)
@@ -244,7 +244,7 @@ class Ledger:
                 if row.state == State.DONE:
                     self.outbox.change(number, concluded=self.outbox.counter)
                 else:
-                    words = row.problem if row.state == State.QUEUED else None
+                    words = row.problem if row.state == State.QUEUED and gone is None else gone
                     self.outbox.change(number, state=State.DROPPED, problem=words)
         intents = tuple(row.intent for _, row in sorted(rows.items()))
         kept = replace(kept, rows=dict(sorted(rows.items())))

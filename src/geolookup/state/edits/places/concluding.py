@@ -86,9 +86,10 @@ def look_at(place: Place, content: Content | None, forms: Forms, *, conclusive: 
 def recognised(place: Place, content: Content, forms: Forms) -> Content:
     """A content with our own words in place of what the service makes of them."""
     values = content.values
-    for request in reversed(place.requests):
+    for request in place.requests:  # if several may have been stored so, the newest one's words count
         if request.values:
-            values = forms.as_sent(request.values, values)
+            ours = zip(forms.as_sent(request.values, content.values), request.values, values, strict=True)
+            values = tuple(word if word == sent else before for word, sent, before in ours)
     for intent in place.intents:
         if intent.base is not None:
             values = forms.as_seen(intent.base.values, values)

@@ -235,7 +235,7 @@ def test_columns_of_every_kind_are_drawn(geo: GeoLookup) -> None:
     ):  # fmt: skip
         assert on_it(maps.draw(column, geo=geo)).countries == expected
     assert on_it(maps.draw(pd.Series([8 << 24, 9 << 24]), geo=geo)).countries == {"US": 1, "DE": 1}
-    for wrong in (5, [1.5], [b"x"], pd.Series([1.5]), [object()]):
+    for wrong in (5, [1.5], pd.Series([1.5]), [object()]):
         with pytest.raises(ColumnError, match="addresses"):
             maps.draw(wrong, geo=geo)
 

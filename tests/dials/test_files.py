@@ -281,7 +281,7 @@ def test_no_sync_is_advised_for_edits_that_it_would_refuse(person: Person, home:
     assert "geolookup outbox restore" in person.said
     assert "geolookup sync" not in person.said
     person("refresh", exits=1)
-    assert "next: do what the error says" in person.said
+    assert "next: look at the state directory" in person.said
 
 
 def test_what_an_older_copy_brought_back_settles_from_then_on(

@@ -160,7 +160,7 @@ def test_two_equal_geolocations_are_an_error_that_names_them_and_changes_nothing
     fields = site("a").fields
     publish(home, [place(-3, "10.20.0.0/16", **fields), place(-4, **fields)])
     for attempt in ([site("a", "10.20.0.0/16")], [site("a"), site("b", **fields)], [site("c"), site("a")]):
-        with pytest.raises(DataFileError, match=r"any of the custom geolocations -3, -4.*equal in all fields"):
+        with pytest.raises(DataFileError, match=r"equal in all fields: -3 .*, -4 .*Which one is it"):
             apply_sites(editor, attempt, file="sites.toml")
     assert editor.pending() == []
     assert editor.sites() == {}

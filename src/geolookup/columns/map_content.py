@@ -122,7 +122,7 @@ def of_counts(counts: Counts, *, title: str, focus: Focus, top: int, drawn: str)
         focus=focus,
         countries={str(group.fields["country"]): group.count for group in by_country},
         points=points,
-        points_are="cities, by their area",
+        points_are="cities: a larger circle means more",
         tables=tuple(tables),
         footer=ended(footer, drawn, counts.generation, counts.dated),
     )

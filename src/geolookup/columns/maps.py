@@ -169,5 +169,7 @@ def _batches(addresses: Any) -> Iterator[tuple[str, Batch]]:
             addresses = pa.array(addresses if hasattr(addresses, "__array__") else list(addresses), from_pandas=True)
         chunks = addresses.chunks if isinstance(addresses, pa.ChunkedArray) else [addresses]
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise ColumnError("this does not hold addresses as text") from error
+        raise ColumnError(
+            "the column holds something else than addresses: they must be text, bytes, whole numbers or address objects"
+        ) from error
     return (("the column", batch) for batch in of_columns(chunks))

@@ -14,7 +14,7 @@ from geolookup.model.fields import DEGREES, FIELD_NAMES, UNKNOWN
 from geolookup.model.types import Geolocation, IPBlock
 from geolookup.settings.table import Settings
 from geolookup.sites.changes import Change, Kind, block_changes, custom_layer, in_order, make, take_back
-from geolookup.sites.site import Problems, Site, block_text
+from geolookup.sites.site import Problems, Site, block_text, blocks_text
 from geolookup.sites.summary import Elsewhere, Owner, Summary
 from geolookup.sources.outlines import is_far, misfits
 from geolookup.state.base.actor import acting
@@ -336,10 +336,10 @@ def _claims_of(layer: Mapping[int, Geolocation], names: Mapping[str, int], unkno
         elif len(pairs) == len(places) == len(claimants):
             claims |= {site.name: place.locid for site, place in pairs}
         else:
-            listed = ", ".join(str(place.locid) for place in places)
+            listed = ", ".join(f"{place.locid} ({blocks_text(place.ipblocks) or 'no blocks'})" for place in places)
             raise claimants[0].where.error(
-                f"could be any of the custom geolocations {listed}, which are equal in all fields: "
-                "delete the surplus ones, or make them differ"
+                f"{claimants[0].name!r} fits {len(places)} geolocations, which are equal in all fields: {listed}. "
+                "Which one is it? Delete the others, or make them differ"
             )
     return claims | _claims_by_block(layer, named | set(claims.values()), [s for s in unknown if s.name not in claims])
 

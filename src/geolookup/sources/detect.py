@@ -118,8 +118,10 @@ def kind_of(opened: Opened) -> Kind:
         return found
     if len(opened.members) == 1 and not opened.members[0].head:
         raise DataFileError(f"{opened.name}: the file is empty")
+    if len(opened.members) == 1 and _is_utf16(opened.members[0].head):
+        raise DataFileError(f"{opened.name}: {_seen(opened)}")
     raise DataFileError(
-        f"{opened.name}: {_seen(opened)}, which fits no kind of source. There are:",
+        f"{opened.name}: {_seen(opened)}: no kind of source begins so. There are:",
         *(f"  {kind.name}: {kind.summary}" for kind in KINDS),
         "To have it read as one of them: --kind NAME, which `sync`, `check` and `source add` take",
         "A table whose first line names its columns otherwise: --field network=COLUMN --field country=COLUMN",

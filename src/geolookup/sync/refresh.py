@@ -302,7 +302,7 @@ CODES = {
     "none": "nothing to do",
     "fix-configuration": "correct the settings or options that are named; it fails until then",
     "check-token": "check the token and its permissions; it fails until then",
-    "fix-state": "do what the error says; `geolookup status` and `geolookup verify` say more about the state directory",
+    "fix-state": "look at the state directory: `geolookup status` and `geolookup verify` say what is wrong there",
     "ask-the-provider": "nothing to do now; if it continues, look at the source, or tell its provider",
     "wait": "nothing to do now: the next run tries again",
     "wait-for-the-other-run": "nothing to do: another run is under way",

@@ -130,7 +130,7 @@ def test_a_diff_as_text_compares_previous_with_served(
         f"addresses whose answer differs: {2 * 2**24 + 256} IPv4, {2**96} IPv6:",
         f"  US -> US\t{2**24} IPv4\t{2**96} IPv6",
         "  and 3 more: --top 0 shows all",
-        "of 1 address, 1 answer otherwise:",
+        "of 1 address, 1 change:",
         "  9.200.0.1\tKöln, DE (default 2)\t->\tnot covered",
     ]
 

@@ -112,7 +112,7 @@ def test_what_could_not_be_pulled_is_refused_and_nothing_is_written(
         (["-"], 2, "'-': a pipe or device cannot be a source"),
         (["/dev/null"], 2, "'/dev/null': a pipe or device cannot be a source"),
         (["dbip-city-lte"], 2, "'dbip-city-lte' is neither a file nor a preset: did you mean dbip-city-lite?"),
-        (["letter"], 1, "fits no kind of source"),
+        (["letter"], 1, "no kind of source begins so"),
         (["office.csv", "--kind", "csv"], 2, "csv: must be one of"),
         (["office.csv", "--field", "colour=x"], 2, "colour"),
         (["office.csv", "--name", "Custom!"], 2, "use a-z, 0-9 and -"),

@@ -78,6 +78,6 @@ def test_a_source_that_fails_is_a_problem_for_a_monitor_told_in_one_line(
     lines = asked(capsys, "status", "--check", code=1).splitlines()
     (line,) = (line for line in lines if line.startswith("source b:"))
     assert "PROBLEM since " in line
-    assert 'its first line is "Dear Madam,", which fits no kind of source' in line
+    assert 'its first line is "Dear Madam,": no kind of source begins so' in line
     assert all(": " in line for line in lines)
     assert not any(line.startswith("  mmdb") for line in lines)

@@ -46,7 +46,7 @@ def test_a_log_is_drawn_into_one_file(draw: Command) -> None:
     assert (code, out) == (0, "")
     assert err == "written: visitors.svg: 4 requests; 2 countries; 1 not covered\n"
     texts = {element.text for element in ElementTree.parse("visitors.svg").iter()}
-    assert {"Where the addresses of access.log are", "United States", "Los Angeles, US", "50.0%"} <= texts
+    assert {"The addresses of access.log", "United States", "Los Angeles, US", "50.0%"} <= texts
     assert sorted(os.listdir()) == ["access.log", "state", "visitors.svg"]
 
 

@@ -311,7 +311,7 @@ def test_the_button_that_saves_comes_after_the_count(
     monkeypatch.setattr("geolookup.console.editing._AT_ONCE_SEGMENTS", 0)
     fields = {"latitude": "1", "longitude": "2", "block": "9.0.0.0/16"}
     looked = mine.fill("/custom/create", **fields, step="check")
-    assert "Count them" in looked.text
+    assert "Count the addresses it affects" in looked.text
     assert "Create it" not in looked.text
     assert mine.post("/custom/create", data={**hidden(looked.text), **fields, "step": "save"}).url.path.endswith(
         "create"

@@ -91,9 +91,9 @@ def test_the_answers_of_a_dropped_list_are_compared(files: FilesConsole, browser
     tab.goto(f"{files.running.url}/generations/diff?old=1&new=2")
     (tmp_path / "list.txt").write_text("20.0.7.1\n20.0.210.1\n20.0.8.1\n\nnothing\n")
     tab.get_by_label("A list of addresses, one a line").set_input_files(tmp_path / "list.txt")
-    tab.get_by_role("button", name="Show which answer otherwise").click()
+    tab.get_by_role("button", name="Show changed addresses").click()
     told = tab.get_by_role("status").inner_text()
-    assert told == "Of 3 addresses, 2 answer otherwise; 1 malformed (line 5: 'nothing' is not an IP address)."
+    assert told == "Of 3 addresses, 2 change; 1 malformed (line 5: 'nothing' is not an IP address)."
     rows = tab.get_by_role("region", name="Addresses whose answer differs").get_by_role("row")
     assert re.match(r"20.0.7.1\s+Town 7, DE \(default \d+\)\s+Ville 7, FR", rows.nth(1).inner_text())
     assert re.match(r"20.0.210.1\s+not covered\s+Town 210, DE", rows.nth(2).inner_text())
@@ -196,4 +196,4 @@ def test_a_console_that_only_reads_changes_nothing(tmp_path: Path) -> None:
         answer = client.post("/generations", data={**token, "step": "rollback", "number": "1", "served": "2"})
         assert (answer.status_code, made.served) == (403, 2)
         compared = client.post("/generations/diff", data=token, files={"file": ("list", b"20.0.200.1\n")})
-        assert "Of 1 address, 1 answer otherwise" in compared.text
+        assert "Of 1 address, 1 change" in compared.text

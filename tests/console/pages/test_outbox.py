@@ -70,7 +70,7 @@ def test_a_person_pushes_meets_a_conflict_and_takes_theirs(
     plan = tab.get_by_role("region", name="Requests").inner_text()
     assert "PUT /geolocations?locid=-1" in plan
     assert f"edit {number}: update geolocation -1" in plan
-    tab.get_by_role("link", name="Leave it").click()
+    tab.get_by_role("link", name="Cancel").click()
     change_there(service, -1, city="Theirs")
     assert "held: update geolocation -1" in pushed(tab)
     tab.get_by_role("link", name="To the outbox").click()

@@ -272,7 +272,7 @@ def test_on_a_read_only_disk_the_command_shows_plans_exports_and_checks_custom_g
         file.write(Path(sites).read_text(encoding="utf-8").replace("Berlin", "Bonn").replace("10.", "10.1"))
     told = run("plan", sites, "--addresses", "-", stdin="10.19.0.1\n10.20.0.1\n")
     assert "+ create Bonn" in told
-    assert "of 2 addresses, 1 answer otherwise:" in told
+    assert "of 2 addresses, 1 change:" in told
     assert run("check") == "nothing found in 1 custom geolocation with 2 blocks\n"
     assert run("list").startswith("-1\t")
     assert tree(home) == before

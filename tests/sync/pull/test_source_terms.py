@@ -142,7 +142,7 @@ def test_the_status_shows_each_source_with_what_it_answers_and_what_is_wrong_wit
         lite, own = geo.status().sources
     assert (lite.age_s, own.age_s) == (0.0, 86400.0)
     assert own.problem is not None
-    assert "fits no kind" in own.problem
+    assert "no kind of source begins so" in own.problem
     assert own.problem_since == "2026-01-02T00:00:00.000Z"
     assert geo_age(home) == 86400.0, "the state's age is that of the oldest source"
 

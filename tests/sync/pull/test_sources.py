@@ -300,7 +300,7 @@ def test_a_source_that_never_was_pulled_and_fails_is_left_out_loudly(files: File
 
 def test_a_file_that_fits_no_kind_or_has_no_good_row_is_never_published(files: Files) -> None:
     (files.folder / "a.csv").write_text("hello\n")
-    with pytest.raises(DataFileError, match="fits no kind"):
+    with pytest.raises(DataFileError, match="no kind of source begins so"):
         files.sync("a")
     files.write("a", "10.0.0.x,10.0.0.255,DE,Bonn")
     with pytest.raises(PullError, match="there is not one good row"):

@@ -59,9 +59,7 @@ def changed_of_file(comparison: Comparison, name: str, tally: Tally) -> tuple[li
 
 def say_changed(changed: list[ChangedAnswer], asked: int) -> None:
     """Those addresses as text, each with its answers before and after."""
-    output.done(
-        f"of {words.count(asked, 'address', 'addresses')}, {len(changed)} answer otherwise{':' if changed else ''}"
-    )
+    output.done(f"of {words.count(asked, 'address', 'addresses')}, {len(changed)} change{':' if changed else ''}")
     for each in changed:
         output.row(f"  {each.address}", _answer(each.before), "->", _answer(each.after))
 

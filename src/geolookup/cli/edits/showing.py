@@ -22,8 +22,10 @@ _MOST_ROWS = 20
 
 
 def say_pending(editor: Editor) -> None:
-    """Say how many edits have not reached the service, and what becomes of them."""
-    output.done(words.pending(editor.pending(), "`geolookup push`", "`geolookup outbox list`"))
+    """Say how many edits have not reached the service, and what becomes of them; nothing without a service."""
+    waiting = editor.pending()
+    if waiting or editor.has_service():
+        output.done(words.pending(waiting, "`geolookup push`", "`geolookup outbox list`"))
 
 
 def say_changes(changes: Iterable[Change]) -> None:

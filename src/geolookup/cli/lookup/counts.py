@@ -357,7 +357,7 @@ def _write_map(drawn: "Map", target: str, form: "MapForm") -> None:
 def _title(files: tuple[str, ...]) -> str:
     names = [os.path.basename(name) if name != "-" else inputs.shown(name) for name in files or ("-",)]
     more = f" and {len(names) - _SHOWN_FILES} more" if len(names) > _SHOWN_FILES else ""
-    return f"Where the addresses of {', '.join(names[:_SHOWN_FILES])}{more} are"
+    return f"The addresses of {', '.join(names[:_SHOWN_FILES])}{more}"
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Publishing: what leads to the one rename that makes anything visible.
+"""Publishing: build, check, rename; the rename makes it visible.
 
 A publish is one rename of CURRENT; everything that it names is durable before. Whoever publishes holds the publish
 lock.

@@ -19,14 +19,18 @@ def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def turns(editor: Editor, first: list[Site], others: list[list[Site]]) -> None:
-    """Oracle: once the file that was sent is applied again, all is as it says, and nothing is left to send."""
+    """Oracle: once the file that was sent is applied again, all is as it says, and nothing is left to send.
+
+    Two sites that were deleted, and came back with each other's description, are each other's geolocation from then on.
+    """
     apply(editor, first)
     push(editor)
-    before = contents(editor)
+    before, named = contents(editor), editor.sites()
     if all(apply(editor, file) for file in [*others, first]):
         assert by_name(editor) == wanted(first)
         assert contents(editor) == before
-        assert pending(editor) == []
+        if editor.sites() == named:
+            assert pending(editor) == []
 
 
 @settings(max_examples=60)

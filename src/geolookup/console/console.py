@@ -17,10 +17,10 @@ from geolookup.console.html import Templates
 from geolookup.console.runs import Runs
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.errors import GeoLookupError
+from geolookup.model.linter import Finding, lint
 from geolookup.settings.table import Settings
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
-from geolookup.state.edits.linter import Finding, lint
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync import opening, words

@@ -9,6 +9,7 @@ from geolookup.history.impact import Impact, PlaceChange, changes_within, compil
 from geolookup.http.transport import Transport
 from geolookup.index.compare import LayerPair
 from geolookup.index.reader import IndexReader
+from geolookup.model.linter import Finding, lint
 from geolookup.model.reports import Progress, unwatched
 from geolookup.settings.table import Settings
 from geolookup.sources.definition import Definition
@@ -16,7 +17,6 @@ from geolookup.state.base.candidate import Candidate
 from geolookup.state.base.marks import Begun
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
-from geolookup.state.edits.linter import Finding, lint
 from geolookup.state.generations.cache import Cache
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.run import running

@@ -6,11 +6,11 @@ from enum import StrEnum
 from typing import Any, assert_never
 
 from geolookup.base.text import fields_text
+from geolookup.model.checked import checked_fields
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.model.types import Geolocation, IPBlock
 from geolookup.sites.site import block_text, blocks_text
 from geolookup.state.editor import Editor
-from geolookup.state.edits.fields import checked_fields
 from geolookup.state.edits.outbox.operations import Create, Update
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow
 from geolookup.state.edits.places.place import Content

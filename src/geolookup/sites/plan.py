@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from geolookup.model.checked import checked_fields
 from geolookup.model.errors import EditError
 from geolookup.model.fields import DEGREES, FIELD_NAMES, UNKNOWN
 from geolookup.model.types import Geolocation, IPBlock
@@ -19,7 +20,6 @@ from geolookup.sites.summary import Elsewhere, Owner, Summary
 from geolookup.sources.outlines import is_far, misfits
 from geolookup.state.base.actor import acting
 from geolookup.state.editor import Editor
-from geolookup.state.edits.fields import checked_fields
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.outbox.payload import content_of, values_of
 from geolookup.state.edits.places.likeness import may_be_stored

@@ -11,10 +11,10 @@ from geolookup.base.text import addresses, count, plain
 from geolookup.model.errors import TooMuchGoneError, WideBlockError
 from geolookup.model.public import too_wide
 from geolookup.model.types import Geolocation, IPBlock
+from geolookup.model.winners import Owned, elsewhere
 from geolookup.settings.table import Settings
 from geolookup.sites.changes import Change, Kind
 from geolookup.sites.site import block_text
-from geolookup.state.edits.winners import Owned, elsewhere
 
 _MOST_NAMED = 3
 #: Steps that change a geolocation that stays.

@@ -11,16 +11,16 @@ from dataclasses import replace
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, NamedTuple, ParamSpec, Self, TypeVar, Unpack
 
+from geolookup.model.checked import meant_fields, refuse_unknown
 from geolookup.model.errors import EditError, StateBusyError, StateDamagedError, StateError
+from geolookup.model.named import block_of, require_narrow
 from geolookup.model.types import FIELD_NAMES, Geolocation, IPBlock, NewGeolocation
 from geolookup.state.base.current import Current
 from geolookup.state.base.parts import has_service
 from geolookup.state.base.signals import Terminated, terminate
 from geolookup.state.base.sqlite import RUN_WAIT_S
 from geolookup.state.edits import decisions
-from geolookup.state.edits.fields import meant_fields, refuse_unknown
 from geolookup.state.edits.layer import Laid
-from geolookup.state.edits.named import block_of, require_narrow
 from geolookup.state.edits.outbox.operations import (
     AddBlock,
     ClearBlocks,

@@ -8,10 +8,10 @@ from geolookup.base.text import count as count  # handed on: whoever words somet
 from geolookup.model.precedence import relation
 from geolookup.model.reports import Status
 from geolookup.model.types import IPBlock
+from geolookup.model.winners import Winners
 from geolookup.settings.times import in_words, of_day
 from geolookup.state.base.clock import age_s
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow
-from geolookup.state.edits.winners import Winners
 from geolookup.sync.pull.context import PullReport
 from geolookup.sync.push.report import PushReport
 

@@ -21,13 +21,13 @@ from geolookup.cli.edits.showing import edit_object, pending_objects, say_pendin
 from geolookup.cli.groups import Announced, LazyGroup
 from geolookup.cli.options import chosen_fields, json_option
 from geolookup.model.fields import DEGREES, FIELD_NAMES
+from geolookup.model.linter import lint
 from geolookup.model.types import IPBlock
+from geolookup.model.winners import winners
 from geolookup.state import custom_edits as edits
 from geolookup.state.custom_edits import Made
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
-from geolookup.state.edits.linter import lint
-from geolookup.state.edits.winners import winners
 from geolookup.sync import words
 
 _OF_FILES = {

@@ -13,9 +13,9 @@ from geolookup.console.forms import AnyRequest, Table, query
 from geolookup.model.addresses import parse_range, range_ends
 from geolookup.model.errors import GeoLookupError
 from geolookup.model.fields import TEXT_NAMES
+from geolookup.model.linter import Finding
 from geolookup.model.types import Geolocation, IPBlock
 from geolookup.state.edits.layer import Laid
-from geolookup.state.edits.linter import Finding
 
 PAGE = Page(title="Custom", path="/custom")
 

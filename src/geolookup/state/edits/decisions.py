@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from geolookup.model.checked import meant_fields
 from geolookup.model.errors import EditError
+from geolookup.model.named import block_of, require_narrow
 from geolookup.model.types import is_provisional
 from geolookup.state.base.clock import now_text
-from geolookup.state.edits.fields import meant_fields
-from geolookup.state.edits.named import block_of, require_narrow
 from geolookup.state.edits.outbox.kept import Kept
 from geolookup.state.edits.outbox.operations import Create, SettingFields, TakingBlock
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State

@@ -4,12 +4,12 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from geolookup.model.errors import BlockError, DefaultGeolocationError, EditError, UnknownGeolocationError
+from geolookup.model.named import locid_of
 from geolookup.model.types import Geolocation, IPBlock
 from geolookup.state.base.clock import now_text
 from geolookup.state.base.current import Current, cache_path
 from geolookup.state.base.marks import Begun
 from geolookup.state.edits.layer import Laid, laid
-from geolookup.state.edits.named import locid_of
 from geolookup.state.edits.outbox.baselines import keep_published
 from geolookup.state.edits.outbox.history import begin_step, insert_in_step
 from geolookup.state.edits.outbox.ledger import Ledger

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
+from geolookup.model.linter import Finding, lint
 from geolookup.model.types import Geolocation, IPBlock
-from geolookup.state.edits.linter import Finding, lint
 from tests.oracle.block_findings import findings
 
 BASE = {4: 10 << 24, 6: 0x20010DB8 << 96}

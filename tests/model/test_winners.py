@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from geolookup.model.types import Geolocation, IPBlock
-from geolookup.state.edits.winners import elsewhere, winners
+from geolookup.model.winners import elsewhere, winners
 from tests.oracle.linear_scan import Block, narrowest_covering
 
 ends = st.lists(st.integers(0, 15), min_size=2, max_size=2).map(sorted)

@@ -45,6 +45,8 @@ LEAST_VALUES: Final = 20
 #: A stream is doubted once so many values of it were seen, or at its end; of other columns, so many are looked at.
 ENOUGH_VALUES: Final = 1000
 
+_encode: Final = msgspec.json.Encoder().encode
+
 #: One for each state directory, open until the process ends.
 _open: dict[str, GeoLookup] = {}
 
@@ -178,7 +180,7 @@ def field_of(geo: GeoLookup, name: str, value: Any, doubt: Doubt | None = None) 
 def json_of(geo: GeoLookup, value: Any, doubt: Doubt | None = None) -> str | None:
     """The object that the command's NDJSON has for an address, as text; None as for `place_of`."""
     match = _answer(geo.match, value, doubt)
-    return None if match is None else msgspec.json.encode(match.flat()).decode("utf-8")
+    return None if match is None else _encode(match.flat()).decode("utf-8")
 
 
 def _answer(ask: Callable[[Any], _Answer | None], value: Any, doubt: Doubt | None) -> _Answer | None:

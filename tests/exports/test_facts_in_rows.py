@@ -20,6 +20,7 @@ from geolookup.settings.table import Settings
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 from tests.oracle.plain_files import Plain, publish_all
+from tests.support.data.states import place, publish
 
 
 @pytest.fixture(scope="module")
@@ -179,3 +180,20 @@ def test_only_the_licences_of_those_who_say_what_is_asked_for_count(tmp_path: Pa
                 geolookup.export(geo, form, io.BytesIO(), **options)  # type: ignore[arg-type]
             done = geolookup.export(geo, form, io.BytesIO(), licence_allows=True, **options)  # type: ignore[arg-type]
             assert "By vpns" in done.attributions
+
+
+def test_facts_that_no_source_says_are_named(state: str, home: str) -> None:
+    def warnings(of: str, fields: str, **options: Any) -> tuple[str, ...]:
+        with geolookup.open(of) as geo:
+            done = geolookup.export(geo, "csv", io.BytesIO(), fields=fields, licence_allows=True, **options)
+        return done.warnings
+
+    publish(home, [place(1, "8.0.0.0/8", country="US")])
+    assert warnings(state, "country,asn,is_anonymous_vpn") == ()
+    said = ("no source says isp, domain of what was asked for: they are empty",)
+    assert warnings(state, "country,asn,isp,domain") == said
+    said = ("no source says asn of what was asked for: it is empty",)
+    assert warnings(state, "country,asn", source="city", layer="all") == said
+    assert warnings(home, "country,asn") == said
+    with pytest.raises(geolookup.SettingsError, match="no source of this state says who runs addresses"):
+        warnings(home, "asn")

@@ -3,7 +3,7 @@
 import contextlib
 import io
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple, TypeAlias, cast, get_args
@@ -15,7 +15,7 @@ from geolookup.exports.mmdb import tree
 from geolookup.exports.mmdb.file import Encoded
 from geolookup.exports.mmdb.kinds import Kind, kind_of, narrowed
 from geolookup.exports.mmdb.records import records
-from geolookup.exports.networks import sources_of
+from geolookup.exports.networks import Networks, sources_of
 from geolookup.exports.precision import PRECISIONS, Precision, coarsened
 from geolookup.exports.target import compressed, open_target
 from geolookup.lookup.asked import checked_fields
@@ -144,13 +144,23 @@ def export(
         ranges, warnings = plan.write(content, attributions, out, tell)
         tell(_ALL, _ALL)
     known = content.networks
-    if known is not None and not len(known) and ranges:
-        warnings = (*warnings, "no source of what was asked for says who runs addresses: it says where they are only")
+    if known is not None and ranges:
+        warnings = (*warnings, *_unsaid(known, [name for name in plan.facts if name in NETWORK_FACTS]))
     if not ranges:
         there = content.covered() or (known is not None and known.covered())
         why = "every range of what was asked for is left out" if there else _NOTHING_COVERED
         warnings = (*warnings, f"{why}: it holds no addresses")
     return Exported(ranges=ranges, size_bytes=out.written, attributions=attributions, warnings=warnings)
+
+
+def _unsaid(networks: Networks, asked: Sequence[str]) -> Iterator[str]:
+    """A warning of what no source says, by the names of the facts that were asked for, or of all if none was."""
+    if not len(networks) and not asked:
+        yield "no source of what was asked for says who runs addresses: it says where they are only"
+    empty = [name for name in asked if not networks.facts[name].says_any()]
+    if empty:
+        end = "it is" if len(empty) == 1 else "they are"
+        yield f"no source says {', '.join(empty)} of what was asked for: {end} empty"
 
 
 class _Counted(io.RawIOBase):

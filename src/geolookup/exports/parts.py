@@ -26,6 +26,10 @@ class Column(NamedTuple):
     values: list[Any]
     which: I64
 
+    def says_any(self) -> bool:
+        """True if one of the records has the fact."""
+        return any(self.values[at] is not None for at in np.unique(self.which).tolist())
+
 
 def column_of(pieces: Sequence[tuple[I64, Sequence[Any]]]) -> Column:
     """One column of several pieces, each with its numbers and what these mean; several may mean the same."""

@@ -20,7 +20,7 @@ import pytest
 import geolookup
 from geolookup.compat import models
 from geolookup.compat.geoip2 import Reader
-from geolookup.index import mmdb
+from geolookup.index.records import Records
 from geolookup.model.public import use_of
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
@@ -147,9 +147,9 @@ def test_the_network_of_an_unknown_address_is_the_largest_without_an_answer(kind
 
 
 def test_only_what_is_asked_for_is_made(city: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[bytes] = []
-    plain = mmdb.plain
-    monkeypatch.setattr(mmdb, "plain", lambda part: read.append(part) or plain(part))
+    read: list[int] = []
+    own = Records.own
+    monkeypatch.setattr(Records, "own", lambda records, number: read.append(number) or own(records, number))
     with Reader(city) as reader:
         answer = reader.city("81.2.69.160")
         assert read == []

@@ -13,6 +13,7 @@
 #include "_columns.h"
 #include "_layers.h"
 #include "_network.h"
+#include "_values.h"
 
 /* ---- Searcher: its methods ---- */
 
@@ -571,6 +572,7 @@ static PyMethodDef module_functions[] = {
     {"view_type", module_view_type, METH_VARARGS, "A type of objects that look into `Places`, by the names of its fields."},
     {"match_type", module_match_type, METH_VARARGS, "A type of objects that stand for a Match, by the names of fields and facts."},
     {"network_type", module_network_type, METH_VARARGS, "A type of objects that stand for a Network, by the names of facts."},
+    {"plain", module_plain, METH_O, "The value of a MaxMind DB that some bytes are, or None."},
     {"take", module_take, METH_VARARGS, "Write the values that stand in slots, for all fields at once."},
     {NULL, NULL, 0, NULL},
 };

@@ -38,6 +38,9 @@ def take(
     :raises ValueError: if buffers do not fit each other, or a slot is of no location; what was written is undefined
     """
 
+def plain(octets: bytes, /) -> Any:
+    """The self-contained value of a MaxMind DB that some bytes are, or None: then `mmdb.plain` says what is wrong."""
+
 def is_utf8(data: Buffer, /) -> bool:
     """Whether bytes are UTF-8, as strictly as Python decodes it."""
 

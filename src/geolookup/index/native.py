@@ -5,9 +5,9 @@ layer with `OVERLAY` set; `EMPTY` if no block of either covers the address; `BAD
 for a null.
 """
 
-import os
 from typing import TYPE_CHECKING, Any, Final
 
+from geolookup.index.accelerator import accelerator
 from geolookup.model.fields import FIELDS
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from geolookup.index.reader import IndexReader
     from geolookup.model.types import Geolocation, Match
 
+__all__ = ["accelerator", "open_layer", "open_places", "open_records", "open_searcher"]
+
 OVERLAY: Final = 0x80000000
 BAD: Final = 0xFFFFFFFE
 ABSENT: Final = 0xFFFFFFFD
@@ -29,17 +31,6 @@ _SECTIONS = (
     *("v6.hi", "v6.lo", "v6.slot", "v6.slot_high", "v6.table"),
     "record.slot",
 )
-
-
-def accelerator() -> "ModuleType | None":
-    """The module ``_native``, or None if it was not built or ``GEOLOOKUP_PURE`` is set (and not to 0)."""
-    if os.environ.get("GEOLOOKUP_PURE", "0") not in ("", "0"):
-        return None
-    try:
-        from geolookup.index import _native
-    except ImportError:
-        return None
-    return _native
 
 
 def open_layer(

@@ -18,7 +18,7 @@ MOST_DECODED = 1 << 13
 class Records:
     """The columns of one open file's records; ``keys`` names them."""
 
-    __slots__ = ("_bytes", "_columns", "_decoded", "_known", "_offsets", "_path", "_said", "keys")
+    __slots__ = ("_bytes", "_columns", "_decoded", "_known", "_offsets", "_path", "_plain", "_said", "keys")
 
     def __init__(self, path: str, header: "Header", sections: "Mapping[str, memoryview[Any]]") -> None:
         """``sections`` are those of the file at ``path``, by name, each in its type."""
@@ -35,6 +35,7 @@ class Records:
         #: What was said by whom, by the number of the part: few distinct ones.
         self._known: dict[int, dict[str, str]] = {}
         self._decoded: dict[int, Any] = {}
+        self._plain: Any = None
 
     def parts(self, record: int) -> dict[str, bytes]:
         """The parts of a record by their keys: self-contained values of `mmdb`. What it lacks is left out.
@@ -50,6 +51,16 @@ class Records:
         except (IndexError, ValueError) as error:
             raise failed(self._path, error) from error
         return found
+
+    def numbers(self, record: int) -> dict[str, int]:
+        """The numbers of a record's parts, by their keys. What it lacks is left out.
+
+        :raises IndexDamagedError: if the file is damaged there
+        """
+        try:
+            return {key: number for key, column in self._columns.items() if (number := column[record])}
+        except (IndexError, ValueError) as error:
+            raise failed(self._path, error) from error
 
     def is_bare(self, record: int) -> bool:
         """True if a record has no parts: then it is what the fields of its place say.
@@ -97,21 +108,37 @@ class Records:
         :raises IndexDamagedError: if the file is damaged there
         """
         found = self._decoded.get(number)  # no value is None
-        return self._decode(number) if found is None and number else found
+        if found is None and number:
+            found = self.own(number)
+            if len(self._decoded) >= MOST_DECODED:
+                self._decoded.clear()  # cheaper than an order of use; parts that are needed again come back
+            self._decoded[number] = found
+        return found
 
-    def _decode(self, number: int) -> "Any":
+    def own(self, number: int) -> "Any":
+        """The part of a number, which is above 0, decoded for the caller alone.
+
+        :raises IndexDamagedError: if the file is damaged there
+        """
+        try:
+            octets = self._part(number)
+        except (IndexError, ValueError) as error:
+            raise failed(self._path, error) from error
+        plain = self._plain
+        if plain is None:
+            from geolookup.index.accelerator import accelerator
+
+            plain = self._plain = getattr(accelerator(), "plain", _of_no_accelerator)
+        found = plain(octets)
+        return self._reference(number, octets) if found is None else found
+
+    def _reference(self, number: int, octets: bytes) -> "Any":
         from geolookup.index import mmdb  # late: a plain lookup needs none
 
         try:
-            found = mmdb.plain(self._part(number))
+            return mmdb.plain(octets)
         except mmdb.BadValueError as error:
             raise damaged(self._path, f"parts.bytes: entry {number}: {error}") from error
-        except (IndexError, ValueError) as error:
-            raise failed(self._path, error) from error
-        if len(self._decoded) >= MOST_DECODED:
-            self._decoded.clear()  # cheaper than an order of use; parts that are needed again come back
-        self._decoded[number] = found
-        return found
 
     def _part(self, number: int) -> bytes:
         assert self._offsets is not None
@@ -120,3 +147,7 @@ class Records:
         if not 0 <= begin <= end <= len(self._bytes):
             raise damaged(self._path, f"parts.offsets: entry {number} is out of order")
         return bytes(self._bytes[begin:end])
+
+
+def _of_no_accelerator(_octets: bytes) -> None:
+    """None, which leaves a value to the reference."""

@@ -21,7 +21,10 @@ ROOT = Path(__file__).parents[3]
 SOURCE = ROOT / "src/geolookup/index/_native.c"
 TESTS = (
     *(f"tests/index/native/test_{name}.py" for name in ("text", "search", "columns", "damage", "finder")),
-    *(f"tests/index/native/test_{name}.py" for name in ("any_column", "quads", "lines", "take", "misuse", "match")),
+    *(
+        f"tests/index/native/test_{name}.py"
+        for name in ("any_column", "quads", "lines", "take", "misuse", "match", "values")
+    ),
     *("tests/index/test_damage.py", "tests/index/test_places.py"),
     "tests/columns/test_arrow.py",
 )

@@ -1,0 +1,62 @@
+"""The accelerator reads values as `mmdb.plain` does, and leaves to it what is none."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from geolookup.index import mmdb
+from tests.index.native.searchers import native, needs_native
+from tests.index.test_mmdb_values import VALUES
+
+pytestmark = needs_native
+
+
+def plain(octets: bytes) -> Any:
+    """The value, or None if it is none."""
+    try:
+        return mmdb.plain(octets)
+    except mmdb.BadValueError:
+        return None
+
+
+@given(VALUES)
+def test_a_value_is_that_of_the_reference(octets: bytes) -> None:
+    found = native.plain(octets)
+    assert found is not None
+    assert repr(found) == repr(mmdb.plain(octets))
+
+
+@given(VALUES, st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=3), st.integers(0, 400))
+def test_of_damaged_bytes_it_says_what_the_reference_says(
+    octets: bytes, changes: list[tuple[int, int]], length: int
+) -> None:
+    damaged = bytearray(octets)
+    for at, value in changes:
+        if at < len(damaged):
+            damaged[at] = value
+    for cut in (bytes(damaged), bytes(damaged[:length]), bytes(damaged) + b"\x40"):
+        assert repr(native.plain(cut)) == repr(plain(cut)), cut
+
+
+@given(st.binary(max_size=60))
+def test_of_any_bytes_it_says_what_the_reference_says(octets: bytes) -> None:
+    assert repr(native.plain(octets)) == repr(plain(octets))
+
+
+@pytest.mark.parametrize("depth", [63, 64, 65, 5000])
+def test_values_inside_each_other_end_somewhere(depth: int) -> None:
+    octets = mmdb.text("x")
+    for _ in range(depth):
+        octets = mmdb.array_of([octets])
+    assert repr(native.plain(octets)) == repr(plain(octets))
+    assert (native.plain(octets) is None) == (depth > 64)
+
+
+def test_a_key_that_comes_twice_and_what_is_no_bytes_are_no_value() -> None:
+    twice = mmdb.map_of([(mmdb.text("a"), mmdb.uint16(1)), (mmdb.text("a"), mmdb.uint16(2))])
+    assert native.plain(twice) is None
+    assert native.plain(mmdb.text(b"\xff")) is None
+    with pytest.raises(TypeError):
+        native.plain("text")

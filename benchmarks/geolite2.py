@@ -1,5 +1,7 @@
 """A MaxMind DB shaped like GeoLite2 City: nested records in eight languages, what they share written once."""
 
+import os
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -144,6 +146,17 @@ class _Writer:
 def _key(value: Any) -> Any:
     """What equal values have in common; parts of places are the same object."""
     return ("id", id(value)) if isinstance(value, dict | list) and len(value) > 1 else repr(value)
+
+
+def file(data: str, *, small: bool, scattered: bool = False) -> str:
+    """The path of the file in the folder of generated data; it is made if it is not there."""
+    size = SMALL if small else FULL
+    path = os.path.join(data, f"{size.name}{'-scattered' * scattered}-{SEED}.mmdb")
+    if not os.path.exists(path):
+        with tempfile.TemporaryDirectory(dir=data) as folder:
+            write(os.path.join(folder, "made"), size, os.path.join(folder, "networks"), scattered=scattered)
+            os.rename(os.path.join(folder, "made"), path)
+    return path
 
 
 def write(path: str, size: Size, folder: str, *, scattered: bool) -> None:

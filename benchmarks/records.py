@@ -21,7 +21,6 @@ import numpy as np
 from benchmarks.common import ROOT, arguments, child, environment, load_average, peak_mib, print_table
 from benchmarks.data import mmdb_files
 from benchmarks.figures import record
-from benchmarks.generator import SEED
 from geolookup.settings.table import Settings
 from geolookup.sources.definition import given
 from geolookup.state.base.current import index_path
@@ -71,11 +70,7 @@ def _size(data: str, *, small: bool, scattered: bool) -> None:
     from benchmarks import geolite2  # late: a commit before records cannot import it
 
     size = geolite2.SMALL if small else geolite2.FULL
-    path = os.path.join(data, f"{size.name}{'-scattered' * scattered}-{SEED}.mmdb")
-    if not os.path.exists(path):
-        with tempfile.TemporaryDirectory(dir=data) as folder:
-            geolite2.write(os.path.join(folder, "made"), size, os.path.join(folder, "networks"), scattered=scattered)
-            os.rename(os.path.join(folder, "made"), path)
+    path = geolite2.file(data, small=small, scattered=scattered)
     found = _in_a_child(path, data, asked=_ASKED)
     file = os.path.getsize(path)
     times = found["index"] / file

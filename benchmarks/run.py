@@ -15,11 +15,11 @@ from benchmarks.figures import RECORDED, figures, gather
 NAMES = (
     *("startup", "opening", "lookup", "native", "matches", "segments", "columns", "facts", "logs", "memory", "sizes"),
     *("sync", "sources", "records", "disk", "service_list", "flatten", "guard", "edits", "exports"),
-    *("service_load", "one_worker", "share", "console"),
+    *("service_load", "one_worker", "share", "console", "compat"),
 )
 _PACKAGES = (
     *("geolookup", "numpy", "pyarrow", "msgspec", "httpx", "litestar", "uvicorn", "sqlalchemy", "psycopg"),
-    *("maxminddb", "mmdb_writer", "polars", "polars-iptools", "chdb", "duckdb"),
+    *("geoip2", "maxminddb", "mmdb_writer", "polars", "polars-iptools", "chdb", "duckdb"),
 )
 _COSTS = "What it costs"
 _RESULTS = os.path.join(ROOT, "benchmarks", "RESULTS.md")

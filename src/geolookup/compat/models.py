@@ -123,11 +123,14 @@ def _plain(record: type[Any]) -> Any:
 
 
 def _location(place: "_Place", key: str) -> Any:
-    answer = place._answer
-    found = geoip2.records.Location(**(answer.part(key) or _NOTHING))
+    found = geoip2.records.Location(**(place._answer.part(key) or _NOTHING))
+    _locate(place._answer, found)
+    return found
+
+
+def _locate(answer: "Answer", found: Any) -> None:
     if found.latitude != found.latitude or found.longitude != found.longitude:
         found.latitude, found.longitude = answer.coordinates(found.latitude, found.longitude)
-    return found
 
 
 def _subdivisions(place: "_Place", key: str) -> Any:

@@ -1,7 +1,7 @@
 """What a state says of an address, as the readers of MaxMind DBs ask for it: a record in parts, and its network."""
 
 from collections.abc import Callable, Collection, Iterator
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from maxminddb import InvalidDatabaseError
 
@@ -17,6 +17,7 @@ from geolookup.state.base.parts import parts_of
 if TYPE_CHECKING:
     from maxminddb.reader import Metadata
 
+    from geolookup.index.records import Records
     from geolookup.lookup.network import Networks
     from geolookup.model.addresses import Family
 
@@ -25,6 +26,7 @@ Piece: TypeAlias = tuple[Any, int, int]
 _ENDS = {4: IPV4_MAX, 6: IPV6_MAX}
 _BITS = {4: 32, 6: 128}
 _COORDINATES = ("latitude", "longitude")
+_NOTHING: Final[dict[str, Any]] = {}
 
 
 class Layer:
@@ -114,6 +116,9 @@ class Served:
 
     def whole_piece(self, family: "Family", value: int) -> Piece:
         """Both, or None if both are, and the range that has both."""
+        if self.networks is None:
+            place, first, last = self.place_piece(family, value)
+            return None if place is None else (place, None), first, last
         return _both(self.place_piece(family, value), self.network_piece(family, value))
 
     def walk(self) -> "Iterator[tuple[Family, int, int, Answer]]":
@@ -206,6 +211,7 @@ class Answer:
             found = layer.decoded(record, key)
             if found is None:
                 return (self.made() if self._made is None else self._made).get(key)
+            self._made = _NOTHING  # it has parts
         except IndexDamagedError as error:
             raise InvalidDatabaseError(str(error)) from error
         return found
@@ -230,7 +236,8 @@ class Answer:
     def length(self) -> int:
         """The length of the largest network around the address in which all have the same record."""
         assert self.at is not None
-        (family, value), found = self.at, self.served.whole_piece(*self.at)
+        family, value = self.at
+        found = self.served.whole_piece(family, value)
         if found[0] is None:
             return prefix_length(self.served.whole_piece, family, value)
         return _length_inside(family, value, *found[1:])[0]
@@ -250,20 +257,30 @@ class Answer:
         return {key: value for key, value in found.items() if value is not None}
 
     def whole(self) -> dict[str, Any] | None:
-        """The whole record, the caller's own; None if nothing is known of the address."""
-        facts = self.facts()
-        if self.served.is_flat:
-            return None if self.network is None else {key: _own(value) for key, value in facts.items()}
-        found: dict[str, Any] = {}
-        if self.place is not None:
-            keys = tuple(self.made()) or self.place[0].records.keys
-            found = {key: part for key in keys if (part := self.part(key)) is not None}
-            if isinstance(location := found.get("location"), dict):
-                degrees = zip(_COORDINATES, self.coordinates(*map(location.get, _COORDINATES)), strict=True)
-                found["location"] = location | {name: value for name, value in degrees if name in location}
-        elif self.network is None:
-            return None
-        return {key: _own(value) for key, value in ({**found, TRAITS: facts} if facts else found).items()}
+        """The whole record, the caller's own; None if nothing is known of the address.
+
+        :raises InvalidDatabaseError: if the file is damaged there
+        """
+        try:
+            records, number = self.served.facts, self.network
+            facts = {} if records is None or number is None else _decoded(records, number)
+            if self.served.is_flat:
+                return None if number is None else facts
+            if self.place is None:
+                return None if number is None else {TRAITS: facts}
+            layer, record = self.place
+            found = _decoded(layer.records, record) or _own(self.made())
+        except IndexDamagedError as error:
+            raise InvalidDatabaseError(str(error)) from error
+        location = found.get("location")
+        if isinstance(location, dict):
+            degrees = zip(_COORDINATES, self.coordinates(*map(location.get, _COORDINATES)), strict=True)
+            location.update({name: value for name, value in degrees if name in location})
+        return {**found, TRAITS: facts} if facts else found
+
+
+def _decoded(records: "Records", record: int) -> dict[str, Any]:
+    return {key: records.own(number) for key, number in records.numbers(record).items()}
 
 
 def _own(value: Any) -> Any:

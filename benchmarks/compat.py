@@ -1,0 +1,139 @@
+"""One answer of the drop-ins beside geoip2's and maxminddb's own, by turns in one process, no address asked twice.
+
+The file is generated, shaped like GeoLite2 City; the state is a sync of it.
+"""
+
+import json
+import os
+import statistics
+import tempfile
+from collections.abc import Callable
+from timeit import Timer
+from typing import Any
+
+import geoip2.database
+import maxminddb
+import numpy as np
+
+from benchmarks import geolite2
+from benchmarks.common import arguments, child, environment, load_average, print_table
+from benchmarks.figures import record
+from geolookup.compat.geoip2 import Reader
+from geolookup.compat.maxminddb import open_database
+from geolookup.settings.table import Settings
+from geolookup.sources.definition import given
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.sync.pull.pull import pull
+
+_CHUNK = 1_000
+#: Each call, with the ratio that it has to reach: geoip2's time to ours.
+CALLS = {
+    "city(a).country.iso_code": 5.0,
+    "city(a).city.name": None,
+    "city(a), everything read": 1.0,
+    "city(a).to_dict()": None,
+    "get(a)": None,
+}
+
+
+def _everything(answer: Any) -> tuple[Any, ...]:
+    """Every attribute of an answer, each of its records' own, and its network."""
+    continent, country, registered, represented = (
+        answer.continent,
+        answer.country,
+        answer.registered_country,
+        answer.represented_country,
+    )
+    city, location, postal, traits = answer.city, answer.location, answer.postal, answer.traits
+    divisions = [
+        (each.iso_code, each.geoname_id, each.confidence, each.name, each.names) for each in answer.subdivisions
+    ]
+    return (
+        *(continent.code, continent.geoname_id, continent.name, continent.names),
+        *(country.iso_code, country.geoname_id, country.is_in_european_union, country.confidence, country.name),
+        *(registered.iso_code, registered.geoname_id, registered.is_in_european_union, registered.name),
+        *(represented.iso_code, represented.type, represented.name, answer.maxmind.queries_remaining),
+        *(city.geoname_id, city.confidence, city.name, city.names, postal.code, postal.confidence),
+        *(location.latitude, location.longitude, location.accuracy_radius, location.time_zone, location.metro_code),
+        *(traits.autonomous_system_number, traits.isp, traits.is_anycast, traits.is_anonymous, traits.user_type),
+        *(traits.ip_address, traits.network),
+        divisions,
+    )
+
+
+def _calls(reader: Any, database: Any) -> dict[str, Callable[[str], Any]]:
+    """The calls on one of the two, by their names."""
+    return {
+        "city(a).country.iso_code": lambda address: reader.city(address).country.iso_code,
+        "city(a).city.name": lambda address: reader.city(address).city.name,
+        "city(a), everything read": lambda address: _everything(reader.city(address)),
+        "city(a).to_dict()": lambda address: reader.city(address).to_dict(),
+        "get(a)": database.get,
+    }
+
+
+def _measured(path: str, rounds: int) -> dict[str, list[tuple[float, float]]]:
+    """Pairs of microseconds a call, theirs and ours, by the call."""
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(path)) as home:
+        assert pull(StateDirectory(home), Settings(), given=given([path])).generation is not None
+        theirs = _calls(geoip2.database.Reader(path), maxminddb.open_database(path))
+        ours = _calls(Reader(home), open_database(home))
+        texts = _addresses(path, _CHUNK * len(CALLS) * (rounds + 1))
+        found: dict[str, list[tuple[float, float]]] = {call: [] for call in CALLS}
+        for number in range(len(CALLS) * (rounds + 1)):
+            call = list(CALLS)[number % len(CALLS)]
+            asked = texts[number * _CHUNK : (number + 1) * _CHUNK]
+            us = [0.0, 0.0]
+            for side in (0, 1) if number % 2 else (1, 0):
+                names = {"call": (theirs, ours)[side][call], "asked": asked}
+                us[side] = Timer("for address in asked: call(address)", globals=names).timeit(1) / _CHUNK * 1e6
+            if number >= len(CALLS):  # the first round reads the files
+                found[call].append((us[0], us[1]))
+        for address in texts[:_CHUNK]:
+            assert ours["city(a).to_dict()"](address) == theirs["city(a).to_dict()"](address), address
+        return found
+
+
+def _addresses(path: str, count: int) -> list[str]:
+    """Random IPv4 addresses that the file covers."""
+    rng, found = np.random.default_rng(23), list[str]()
+    with maxminddb.open_database(path) as database:
+        while len(found) < count:
+            for number in rng.integers(0, 1 << 32, count).tolist():
+                address = ".".join(map(str, number.to_bytes(4, "big")))
+                if database.get(address) is not None:
+                    found.append(address)
+    return found[:count]
+
+
+def main() -> None:
+    """Print the table."""
+    parser = arguments(__doc__)
+    parser.add_argument("--rounds", type=int, default=21, help="rounds, each with addresses of its own (default: 21)")
+    options = parser.parse_args()
+    if options.child:
+        path, rounds = options.child
+        print(json.dumps(_measured(path, int(rounds))))
+        return
+    os.makedirs(options.data, exist_ok=True)
+    path = geolite2.file(options.data, small=options.small)
+    found = json.loads(child("compat", path, str(options.rounds), data=options.data, env=environment()))
+    rows = []
+    for call, pairs in found.items():
+        ratio, target = statistics.median(theirs / ours for theirs, ours in pairs), CALLS[call]
+        record(f"compat/{call}/times", ratio)
+        both = [f"{statistics.median(side):.1f}" for side in zip(*pairs, strict=True)]
+        rows.append((call, *both, f"{ratio:.2f}", "" if target is None else f">= {target:g}"))
+    size = geolite2.SMALL if options.small else geolite2.FULL
+    print_table(
+        f"An answer by geoip2 and maxminddb on a MaxMind DB, and by the drop-ins on a state of it (us): "
+        f"{size.blocks:,} networks, {size.locations:,} distinct records, {len(geolite2.LANGUAGES)} languages",
+        ("call", "theirs", "ours", "times as fast", "target"),
+        rows,
+        f"medians of {options.rounds} rounds of {_CHUNK:,} calls each, ratios of pairs; no address was asked before; "
+        f"load average {load_average()}",
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,7 +1,9 @@
 """What the reader of a page has before the first command: the files that the page calls theirs."""
 
 import gzip
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -13,6 +15,7 @@ from tests.support.services.certificates import Certificates
 from tests.support.users.page_commands import PageShell
 
 _LINE = '{ip} - - [21/Nov/2025:06:00:00 +0000] "GET / HTTP/1.1" 200 512 "-" "curl/8"\n'
+_MMDB: Final = Path(__file__).parents[1] / "data" / "mmdb"
 ADDRESSES: Final = ("8.8.8.8", "1.1.1.1", "193.0.6.139", "2001:4860:4860::8888")
 LOG: Final = "".join(_LINE.format(ip=address) for address in ADDRESSES)
 
@@ -72,6 +75,12 @@ def _networks(shell: PageShell) -> None:
         (shell.folder / name).write_text(rows)
 
 
+def _maxmind(shell: PageShell) -> None:
+    """MaxMind's files, by the names that they have for their users."""
+    for kind in ("City", "ASN"):
+        shutil.copy(_MMDB / f"GeoLite2-{kind}-Test.mmdb", shell.folder / f"GeoLite2-{kind}.mmdb")
+
+
 def _certificate(shell: PageShell) -> None:
     Certificates(shell.folder)
 
@@ -101,6 +110,8 @@ def _logs_and_visits(shell: PageShell) -> None:
 
 GIVEN: Final[dict[str, Callable[[PageShell], None]]] = {
     "README.md": _readme,
+    "coming-from-geoip2.md": _maxmind,
+    "how-to-deploy-and-test.md": _maxmind,
     "how-to-columns.md": _logs_and_visits,
     "how-to-exports.md": _networks,
     "how-to-generations.md": visits,

@@ -64,9 +64,13 @@ def register(connection: "duckdb.DuckDBPyConnection", geo: GeoLookup | None = No
                 for name, (function, kind) in made.items():
                     _add(cursor, name, function if form != "UHUGEINT" else _unsigned_form(function), form, kind)
     except duckdb.CatalogException as error:
-        raise ColumnError(f"another connection has registered them, and this one can call them: {error}") from error
+        raise ColumnError(
+            "another connection to this database has registered them, and this one can call them"
+        ) from error
     except duckdb.TransactionException as error:
-        raise ColumnError(f"the functions are registered outside of transactions: {error}") from error
+        raise ColumnError(
+            "this connection is inside a transaction: register the functions before or after it"
+        ) from error
 
 
 def _add(connection: Any, name: str, function: Callable[[Any], Any], form: str, kind: str) -> None:

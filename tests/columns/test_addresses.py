@@ -215,7 +215,10 @@ def test_duckdb_takes_every_form_and_registers_twice(wide: GeoLookup, geo: GeoLo
         counted = f"select sum((geo_country(n) = 'FR')::int), sum((geo_country(n::uhugeint) = 'FR')::int) from {rows}"
         assert connection.sql(counted).fetchall() == [(63480, 63480)]
         assert connection.cursor().sql(f"select geo_country({four})").fetchall() == [("FR",)]
-        with connection.cursor() as other, pytest.raises(ColumnError, match="another connection to this database has registered them"):
+        with (
+            connection.cursor() as other,
+            pytest.raises(ColumnError, match="another connection to this database has registered them"),
+        ):
             in_duckdb.register(other, geo)
         connection.begin()
         with pytest.raises(ColumnError, match="inside a transaction"):

@@ -87,6 +87,17 @@ def test_more_are_under_way_together_only_once_the_service_answers_soon(
     assert len(machine.there()) == 80
 
 
+def test_a_slow_service_is_asked_over_all_connections_though_a_lot_begins_nothing_after_the_first_answers(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.settings = replace(machine.settings, push_connections=4)
+    offices(machine, 16)
+    watched = Watched(monkeypatch, lambda _number: time.sleep(1.2 * courier._MOST_S))
+    assert of_push(machine.push()) == 0
+    assert max(watched.together) == 4
+    assert len(machine.there()) == 16
+
+
 def test_one_connection_if_that_is_all_that_is_allowed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     machine.settings = replace(machine.settings, push_connections=1)
     offices(machine, 40)

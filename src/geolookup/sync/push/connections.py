@@ -108,7 +108,7 @@ class _UnderWay:
 
 #: An answer that comes this soon is never slow, however many are asked for at the same time.
 _SOON_S = 0.1
-#: Connections at the beginning of a push, and the requests that are worth one more.
+#: Connections at the beginning of a push, and the requests that are worth one more, unless each takes long.
 _FIRST = 1
 _EACH = 4
 
@@ -135,7 +135,8 @@ class Connections:
 
     def begin(self, requests: Sequence[Request], longest_s: float) -> None:
         """Begin to ask for these in their order, until one ends it or the time is over, and go on with other work."""
-        at_most = max(1, min(self._at_most, len(requests) // _EACH))
+        each = _EACH if self._alone_s is None or self._alone_s <= _SOON_S else 1
+        at_most = max(1, min(self._at_most, len(requests) // each))
         batch, ended, errors = Batch(requests, longest_s), threading.Semaphore(0), list[BaseException]()
         for helper in self._helpers_to(at_most):
             helper.jobs.put((batch, ended, errors))

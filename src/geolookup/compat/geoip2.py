@@ -139,9 +139,7 @@ class Reader:
         self._db_reader.close()
 
     def _place(self, kind: str, model: Callable[..., _M], address: "IPAddress") -> _M:
-        reader = self._db_reader
-        family, value = reader.read(address)
-        answer = reader.answer(family, value)
+        answer = self._db_reader.answer(address)
         served = answer.served
         if kind not in served.type:
             raise _wrong(kind.lower(), served)
@@ -150,14 +148,13 @@ class Reader:
 
         def piece(family: "Family", value: int) -> Piece:
             key, first, last = served.whole_piece(family, value)
-            return True if key is not None and Answer(served, *key).has_place else None, first, last
+            known = key is not None and Answer(served, key[0], key[1], (family, value)).has_place
+            return known or None, first, last
 
-        raise _not_found(address, partial(_length, piece, family, value, address))
+        raise _not_found(address, partial(_length, piece, answer.at, address))
 
     def _network(self, method: str, model: Callable[..., _M], address: "IPAddress") -> _M:
-        reader = self._db_reader
-        family, value = reader.read(address)
-        answer = reader.answer(family, value)
+        answer = self._db_reader.answer(address)
         served = answer.served
         kind, keys = _KINDS[method]
         if kind not in served.type:
@@ -165,9 +162,9 @@ class Reader:
 
         def piece(family: "Family", value: int) -> Piece:
             record, first, last = served.network_piece(family, value)
-            return Answer(served, None, record).facts(keys) or None, first, last
+            return Answer(served, None, record, (family, value)).facts(keys) or None, first, last
 
-        length = partial(_length, piece, family, value, address)
+        length = partial(_length, piece, answer.at, address)
         facts = answer.facts(keys)
         if not facts:
             raise _not_found(address, length)
@@ -178,8 +175,8 @@ def _wrong(method: str, served: "Served") -> TypeError:
     return TypeError(f"The {method} method cannot be used with the {served.type} database")
 
 
-def _length(piece: "Callable[[Family, int], Piece]", family: "Family", value: int, address: "IPAddress") -> int:
-    return prefix_length(piece, family, value) + maxminddb.longer(family, address)
+def _length(piece: "Callable[[Family, int], Piece]", at: "tuple[Family, int]", address: "IPAddress") -> int:
+    return prefix_length(piece, *at) + maxminddb.longer(at[0], address)
 
 
 def _not_found(address: "IPAddress", length: "Callable[[], int]") -> Exception:

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from geolookup.lookup.engine import GeoLookup
     from geolookup.lookup.snapshot import Snapshot
-    from geolookup.model.addresses import Family
 
 __all__ = [
     "MODE_AUTO",
@@ -98,14 +97,12 @@ class Reader:
         :raises ValueError: if the address is malformed, of IPv6 while all data are of IPv4, or the reader is closed
         :raises TypeError: if it is neither text nor an address of ``ipaddress``
         """
-        family, value = self.read(ip_address)
-        return self.answer(family, value).whole()
+        return self.answer(ip_address).whole()
 
     def get_with_prefix_len(self, ip_address: IPAddress) -> tuple[Any, int]:
         """The record of an address, or None, and the length of the largest network around it with the same."""
-        family, value = self.read(ip_address)
-        answer = self.answer(family, value)
-        return answer.whole(), answer.length() + longer(family, ip_address)
+        answer = self.answer(ip_address)
+        return answer.whole(), answer.length() + longer(answer.at[0], ip_address)
 
     def metadata(self) -> "Metadata":
         """What the data say of themselves: see `kinds.metadata_of`.
@@ -140,33 +137,27 @@ class Reader:
 
     # What the readers that stand on it need
 
-    def read(self, address: IPAddress) -> "tuple[Family, int]":
-        """An address as a number of its family.
+    def answer(self, address: IPAddress) -> Answer:
+        """All that is known of an address, which may be nothing.
 
-        The errors are those of `get`.
+        The errors are those of `get` and `ask`.
         """
         try:
-            family, value = parse(address) if type(address) is str else parse_any(address)
+            family, value = at = parse(address) if type(address) is str else parse_any(address)
         except InvalidAddressError as error:
             if not isinstance(address, str | ipaddress.IPv4Address | ipaddress.IPv6Address):
                 raise TypeError("argument 1 must be a string or ipaddress object") from error
             ipaddress.ip_address(address)  # the error that upstream raises
             raise
-        if family == 6 and self.served().metadata.ip_version == 4:
+        served = self.served()
+        if family == 6 and served.metadata.ip_version == 4:
             raise ValueError(
                 f"Error looking up {address}. You attempted to look up an IPv6 address in an IPv4-only database."
             )
-        return family, value
-
-    def answer(self, family: "Family", value: int) -> Answer:
-        """All that is known of an address, which may be nothing.
-
-        The errors are those of `ask`.
-        """
         try:
-            return self.served().answer(family, value)
+            return Answer(served, served.place(family, value), False, at)
         except IndexDamagedError:
-            return self.ask(lambda served: served.answer(family, value))
+            return self.ask(lambda served: Answer(served, served.place(family, value), False, at))
 
     def served(self) -> Served:
         """All that is served at this moment.

@@ -89,6 +89,7 @@ class _Part:
     """An attribute of a place: a part of its record, made when it is first asked for."""
 
     def __init__(self, make: Callable[["_Place", str], Any]) -> None:
+        """``make`` makes it of the place and the key of the part."""
         self._make = make
 
     def __set_name__(self, _owner: type[Any], name: str) -> None:
@@ -159,7 +160,6 @@ class _Place(_Lazy):
 
     def _length(self) -> int:
         answer = self._answer
-        assert answer.at is not None
         return answer.length() + longer(answer.at[0], self._address)
 
     def _whole(self) -> Any:

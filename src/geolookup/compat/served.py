@@ -17,7 +17,6 @@ from geolookup.state.base.parts import parts_of
 if TYPE_CHECKING:
     from maxminddb.reader import Metadata
 
-    from geolookup.index.records import Records
     from geolookup.lookup.network import Networks
     from geolookup.model.addresses import Family
 
@@ -67,10 +66,6 @@ class Served:
         self.with_places = frozenset(part.name for part in parts if part.has_places)
         #: True if records say who runs addresses and nothing else: as in files of networks, their facts are at the top.
         self.is_flat = not self.with_places and not snapshot.has_custom
-
-    def answer(self, family: "Family", value: int) -> "Answer":
-        """All that is known of an address, which may be nothing."""
-        return Answer(self, self.place(family, value), False, (family, value))
 
     def place(self, family: "Family", value: int) -> "tuple[Layer, int] | None":
         """The layer that answers for an address, and the number of its record there; None if nothing covers it."""
@@ -129,7 +124,7 @@ class Served:
             while reached <= _ENDS[family]:
                 key, _, last = _both(self._own_place(family, reached), self._own_network(family, reached))
                 if key is not None:
-                    yield family, reached, last, Answer(self, *key)
+                    yield family, reached, last, Answer(self, key[0], key[1], (family, reached))
                 reached = last + 1
 
 
@@ -164,7 +159,7 @@ class Answer:
         served: Served,
         place: "tuple[Layer, int] | None",
         network: int | Literal[False] | None,
-        at: "tuple[Family, int] | None" = None,
+        at: "tuple[Family, int]",
     ) -> None:
         """``place`` and ``network`` are as in `Served`; False is a network, ``at`` the address, not asked for yet."""
         self.served = served
@@ -177,7 +172,6 @@ class Answer:
     def network(self) -> int | None:
         """The number of the record of the network, or None."""
         if self._network is False:
-            assert self.at is not None
             self._network = self.served.network(*self.at)
         return self._network
 
@@ -235,7 +229,6 @@ class Answer:
 
     def length(self) -> int:
         """The length of the largest network around the address in which all have the same record."""
-        assert self.at is not None
         family, value = self.at
         found = self.served.whole_piece(family, value)
         if found[0] is None:
@@ -263,24 +256,33 @@ class Answer:
         """
         try:
             records, number = self.served.facts, self.network
-            facts = {} if records is None or number is None else _decoded(records, number)
+            facts = {} if records is None or number is None else records.whole(number)
             if self.served.is_flat:
                 return None if number is None else facts
             if self.place is None:
                 return None if number is None else {TRAITS: facts}
-            layer, record = self.place
-            found = _decoded(layer.records, record) or _own(self.made())
+        except IndexDamagedError as error:
+            raise InvalidDatabaseError(str(error)) from error
+        found = self.parts()
+        return {**found, TRAITS: facts} if facts else found
+
+    def parts(self) -> dict[str, Any]:
+        """The parts of the place's record, the caller's own, with their coordinates.
+
+        :raises InvalidDatabaseError: if the file is damaged there
+        """
+        if self.place is None:
+            return {}
+        layer, record = self.place
+        try:
+            found = layer.records.whole(record) or _own(self.made())
         except IndexDamagedError as error:
             raise InvalidDatabaseError(str(error)) from error
         location = found.get("location")
         if isinstance(location, dict):
             degrees = zip(_COORDINATES, self.coordinates(*map(location.get, _COORDINATES)), strict=True)
             location.update({name: value for name, value in degrees if name in location})
-        return {**found, TRAITS: facts} if facts else found
-
-
-def _decoded(records: "Records", record: int) -> dict[str, Any]:
-    return {key: records.own(number) for key, number in records.numbers(record).items()}
+        return found
 
 
 def _own(value: Any) -> Any:

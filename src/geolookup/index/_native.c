@@ -573,6 +573,7 @@ static PyMethodDef module_functions[] = {
     {"match_type", module_match_type, METH_VARARGS, "A type of objects that stand for a Match, by the names of fields and facts."},
     {"network_type", module_network_type, METH_VARARGS, "A type of objects that stand for a Network, by the names of facts."},
     {"plain", module_plain, METH_O, "The value of a MaxMind DB that some bytes are, or None."},
+    {"parts", module_parts, METH_VARARGS, "All parts of a record by their keys, or None."},
     {"take", module_take, METH_VARARGS, "Write the values that stand in slots, for all fields at once."},
     {NULL, NULL, 0, NULL},
 };

@@ -41,6 +41,14 @@ def take(
 def plain(octets: bytes, /) -> Any:
     """The self-contained value of a MaxMind DB that some bytes are, or None: then `mmdb.plain` says what is wrong."""
 
+def parts(
+    columns: tuple[tuple[str, Buffer], ...], offsets: Buffer, octets: Buffer, record: int, /
+) -> dict[str, Any] | None:
+    """All parts of a record by their keys, or None if one is damaged.
+
+    A column has a key, and the part's number by record; ``offsets`` says where in ``octets`` each part begins.
+    """
+
 def is_utf8(data: Buffer, /) -> bool:
     """Whether bytes are UTF-8, as strictly as Python decodes it."""
 

@@ -120,6 +120,15 @@ static PyObject *plain_value(const unsigned char **at, const unsigned char *end,
     return read_leaf(content, size, kind);
 }
 
+/* None, which leaves it to Python to say what is wrong, or NULL if something else is. */
+static PyObject *no_value(void)
+{
+    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_UnicodeDecodeError))
+        return NULL;
+    PyErr_Clear();
+    Py_RETURN_NONE;
+}
+
 /* The value of some bytes, or None if mmdb.plain has to say what is wrong with them. */
 static PyObject *module_plain(PyObject *self, PyObject *octets)
 {
@@ -133,8 +142,73 @@ static PyObject *module_plain(PyObject *self, PyObject *octets)
     if (found && at == end)
         return found;
     Py_XDECREF(found);
-    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_UnicodeDecodeError))
+    return no_value();
+}
+
+/* A number of 1, 2 or 4 bytes at an index; -1 if it is not there. */
+static int64_t number_at(const Py_buffer *items, Py_ssize_t at)
+{
+    Py_ssize_t size = items->itemsize;
+    if (at < 0 || at >= items->len / size || (size != 1 && size != 2 && size != 4))
+        return -1;
+    const unsigned char *p = (const unsigned char *)items->buf + at * size;
+    uint16_t half;
+    uint32_t whole;
+    if (size == 1)
+        return *p;
+    if (size == 2) {
+        memcpy(&half, p, sizeof half);
+        return half;
+    }
+    memcpy(&whole, p, sizeof whole);
+    return whole;
+}
+
+/* The part of a number; NULL, with an error set or not, if it is damaged. */
+static PyObject *part_of_number(const Py_buffer *offsets, const Py_buffer *octets, int64_t number)
+{
+    int64_t begin = number_at(offsets, (Py_ssize_t)number), last = number_at(offsets, (Py_ssize_t)number + 1);
+    if (begin < 0 || last < begin || last > octets->len || last - begin > LARGEST)
         return NULL;
-    PyErr_Clear();
-    Py_RETURN_NONE;
+    const unsigned char *at = (const unsigned char *)octets->buf + begin, *end = (const unsigned char *)octets->buf + last;
+    PyObject *found = plain_value(&at, end, 0);
+    if (found && at != end)
+        Py_CLEAR(found);
+    return found;
+}
+
+/* All parts of a record by their keys, or None if one is damaged: columns are (key, the part's number by record). */
+static PyObject *module_parts(PyObject *self, PyObject *arguments)
+{
+    (void)self;
+    PyObject *columns, *of_offsets, *of_octets, *found;
+    Py_buffer offsets, octets, numbers;
+    Py_ssize_t record;
+    if (!PyArg_ParseTuple(arguments, "O!OOn", &PyTuple_Type, &columns, &of_offsets, &of_octets, &record))
+        return NULL;
+    if (PyObject_GetBuffer(of_offsets, &offsets, PyBUF_FORMAT | PyBUF_ND) < 0)
+        return NULL;
+    if (PyObject_GetBuffer(of_octets, &octets, PyBUF_SIMPLE) < 0) {
+        PyBuffer_Release(&offsets);
+        return NULL;
+    }
+    found = PyDict_New();
+    for (Py_ssize_t i = 0; found && i < PyTuple_Size(columns); i++) {
+        PyObject *pair = PyTuple_GetItem(columns, i), *key = NULL, *buffer = NULL, *part = NULL;
+        if (!PyArg_ParseTuple(pair, "OO", &key, &buffer) || PyObject_GetBuffer(buffer, &numbers, PyBUF_FORMAT | PyBUF_ND) < 0) {
+            Py_CLEAR(found);
+            break;
+        }
+        int64_t number = number_at(&numbers, record);
+        PyBuffer_Release(&numbers);
+        if (!number)
+            continue;
+        part = number < 0 ? NULL : part_of_number(&offsets, &octets, number);
+        if (!part || PyDict_SetItem(found, key, part) < 0)
+            Py_CLEAR(found);
+        Py_XDECREF(part);
+    }
+    PyBuffer_Release(&offsets);
+    PyBuffer_Release(&octets);
+    return found ? found : no_value();
 }

@@ -18,7 +18,7 @@ MOST_DECODED = 1 << 13
 class Records:
     """The columns of one open file's records; ``keys`` names them."""
 
-    __slots__ = ("_bytes", "_columns", "_decoded", "_known", "_offsets", "_path", "_plain", "_said", "keys")
+    __slots__ = ("_all", "_bytes", "_columns", "_decoded", "_known", "_offsets", "_path", "_plain", "_said", "keys")
 
     def __init__(self, path: str, header: "Header", sections: "Mapping[str, memoryview[Any]]") -> None:
         """``sections`` are those of the file at ``path``, by name, each in its type."""
@@ -35,7 +35,9 @@ class Records:
         #: What was said by whom, by the number of the part: few distinct ones.
         self._known: dict[int, dict[str, str]] = {}
         self._decoded: dict[int, Any] = {}
+        #: What decodes, once it is known: a part, and all of a record.
         self._plain: Any = None
+        self._all: Any = None
 
     def parts(self, record: int) -> dict[str, bytes]:
         """The parts of a record by their keys: self-contained values of `mmdb`. What it lacks is left out.
@@ -52,15 +54,26 @@ class Records:
             raise failed(self._path, error) from error
         return found
 
-    def numbers(self, record: int) -> dict[str, int]:
-        """The numbers of a record's parts, by their keys. What it lacks is left out.
+    def whole(self, record: int) -> "dict[str, Any]":
+        """All parts of a record by their keys, decoded for the caller alone. What it lacks is left out.
 
         :raises IndexDamagedError: if the file is damaged there
         """
+        if self._offsets is None or self._bytes is None:
+            return {}
+        if self._all is None:
+            from geolookup.index.accelerator import accelerator
+
+            self._all = getattr(accelerator(), "parts", _of_no_accelerator), tuple(self._columns.items())
+        parts, columns = self._all
+        found: dict[str, Any] | None = parts(columns, self._offsets, self._bytes, record)
+        if found is not None:
+            return found
         try:
-            return {key: number for key, column in self._columns.items() if (number := column[record])}
+            numbers = {key: column[record] for key, column in columns}
         except (IndexError, ValueError) as error:
             raise failed(self._path, error) from error
+        return {key: self.own(number) for key, number in numbers.items() if number}
 
     def is_bare(self, record: int) -> bool:
         """True if a record has no parts: then it is what the fields of its place say.
@@ -149,5 +162,5 @@ class Records:
         return bytes(self._bytes[begin:end])
 
 
-def _of_no_accelerator(_octets: bytes) -> None:
+def _of_no_accelerator(*_octets: object) -> None:
     """None, which leaves a value to the reference."""

@@ -1,5 +1,6 @@
 """The accelerator reads values as `mmdb.plain` does, and leaves to it what is none."""
 
+import struct
 from typing import Any
 
 import pytest
@@ -60,3 +61,34 @@ def test_a_key_that_comes_twice_and_what_is_no_bytes_are_no_value() -> None:
     assert native.plain(mmdb.text(b"\xff")) is None
     with pytest.raises(TypeError):
         native.plain("text")
+
+
+NUMBERS = st.integers(0, 6)
+
+
+@given(st.lists(VALUES, min_size=1, max_size=3), st.lists(NUMBERS, min_size=2, max_size=2), st.data())
+def test_all_parts_of_a_record_are_those_that_stand_there(
+    parts: list[bytes], said: list[int], data: st.DataObject
+) -> None:
+    """As an index has them: number 0 is no part, and offsets say where each begins. What leads outside is damage."""
+    ends = [0, 0]
+    for part in parts:
+        ends.append(ends[-1] + len(part))
+    damage = data.draw(st.none() | st.tuples(st.integers(0, len(ends) - 1), st.integers(-2, 900)))
+    if damage is not None:
+        ends[damage[0]] = damage[1]
+    octets = b"".join(parts)
+    columns = tuple((key, memoryview(bytes([0, number]))) for key, number in zip("ab", said, strict=True))
+    offsets = memoryview(struct.pack(f"<{len(ends)}i", *ends)).cast("i")
+    wanted: dict[str, Any] | None = {}
+    for key, number in zip("ab", said, strict=True):
+        inside = number + 1 < len(ends) and 0 <= ends[number] <= ends[number + 1] <= len(octets)
+        value = plain(octets[ends[number] : ends[number + 1]]) if inside else None
+        if number and (wanted is None or value is None):
+            wanted = None
+        elif number and wanted is not None:
+            wanted[key] = value
+    assert repr(native.parts(columns, offsets, octets, 1)) == repr(wanted)
+    assert native.parts(columns, offsets, octets, 0) == {}
+    for record in (2, -1, 1 << 40):
+        assert native.parts(columns, offsets, octets, record) is None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from geolookup.sync.push import push
-from geolookup.sync.push.connections import Batch, Request
+from geolookup.upstream.connections import Batch, Request
 
 
 def interleave(patch: pytest.MonkeyPatch, random: Random, connections: int) -> None:

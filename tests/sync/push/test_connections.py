@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from geolookup.cli.exit_codes import of_push
 from geolookup.model.errors import UpstreamRefusedError, UpstreamUnavailableError
 from geolookup.state.base import clock
-from geolookup.sync.push import connections as connections_module
 from geolookup.sync.push import courier
 from geolookup.sync.push import push as push_module
-from geolookup.sync.push.connections import Batch, Connections, Request
+from geolookup.upstream import connections as connections_module
+from geolookup.upstream.connections import Batch, Connections, Request
 from geolookup.upstream.geolocations import GeolocationsClient
 from tests.support.interleaved import interleave
 from tests.sync.push.machine import A, Machine

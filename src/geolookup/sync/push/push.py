@@ -20,10 +20,10 @@ from geolookup.state.edits.session import SiteNames
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.run import Run, running
 from geolookup.sync.pull.pull import configured_url
-from geolookup.sync.push.connections import Connections
 from geolookup.sync.push.courier import Courier, OnConflict
 from geolookup.sync.push.report import PushReport, line_of
 from geolookup.sync.push.view import ServiceView
+from geolookup.upstream.connections import Connections
 from geolookup.upstream.geolocations import GeolocationsClient
 
 

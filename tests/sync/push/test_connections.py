@@ -138,6 +138,7 @@ def test_edits_of_one_geolocation_keep_their_order_over_many_connections(
 
 
 def test_updates_and_deletes_share_a_durable_mark(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(courier, "_MOST_S", 60.0)  # also on a machine that has more to do
     made = offices(machine, 3)
     assert of_push(machine.push()) == 0
     with machine.editor.transaction() as editor:
@@ -198,7 +199,9 @@ def test_what_a_look_cannot_tell_goes_alone(machine: Machine, foreign: Any) -> N
 def test_after_an_answer_that_it_is_too_much_there_is_one_at_a_time(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(courier, "_MOST_S", 60.0)
     monkeypatch.setattr(connections_module, "_FIRST", 8)
+    monkeypatch.setattr(connections_module, "_SOON_S", 60.0)
     slept: list[float] = []
     monkeypatch.setattr(clock, "sleep", slept.append)
 

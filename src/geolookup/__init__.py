@@ -61,7 +61,19 @@ if TYPE_CHECKING:
         StateCheck,
         Status,
     )
-    from geolookup.model.types import Geolocation, IPBlock, Layer, Match, NewGeolocation, Segment, StaleRule
+    from geolookup.model.types import (
+        AddressLike,
+        AddressObject,
+        BlockLike,
+        BlockObject,
+        Geolocation,
+        IPBlock,
+        Layer,
+        Match,
+        NewGeolocation,
+        Segment,
+        StaleRule,
+    )
     from geolookup.settings.source import SourceSettings
     from geolookup.settings.table import Settings
     from geolookup.state.editor import Editor
@@ -76,8 +88,12 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "AddressLike",
+    "AddressObject",
     "AnswerSince",
     "BlockError",
+    "BlockLike",
+    "BlockObject",
     "ColumnError",
     "CoveringBlock",
     "DataFileError",
@@ -151,6 +167,10 @@ __all__ = [
 
 #: Where each name is, and under which name if that is another; errors are in `errors`.
 _HOMES = {
+    "AddressLike": "model.types",
+    "AddressObject": "model.types",
+    "BlockLike": "model.types",
+    "BlockObject": "model.types",
     "AnswerSince": "model.reports",
     "CoveringBlock": "model.reports",
     "EditState": "state.edits.outbox.row:State",

@@ -144,7 +144,8 @@ def _short(text: str) -> str:
     text = _MODULES.sub("", text).replace("'", '"')
     text = _OPTIONAL.sub(r"\1 | None", _QUOTED.sub(r"\1", text))
     for name in geolookup.__all__:
-        own = getattr(getattr(geolookup, name), "__name__", name)
-        if own != name:
+        value = getattr(geolookup, name)
+        own = getattr(value, "__name__", name)
+        if own != name and not get_args(value):  # a Literal says the name of its form, not its own
             text = re.sub(rf"\b{own}\b", name, text)
     return text

@@ -44,6 +44,45 @@ True
 'Berlin'
 True
 """,
+    "AddressLike": """
+>>> import ipaddress
+>>> def country(geo: geolookup.GeoLookup, address: geolookup.AddressLike) -> str:
+...     place = geo.lookup(address)
+...     return place.country if place else "unknown"
+>>> with geolookup.open() as geo:
+...     [country(geo, "8.8.8.8"), country(geo, ipaddress.ip_address("192.0.2.1"))]
+['US', 'unknown']
+""",
+    "AddressObject": """
+>>> import ipaddress, netaddr
+>>> objects: list[geolookup.AddressObject] = [ipaddress.IPv4Address("8.8.8.8"), netaddr.IPAddress("8.8.8.8")]
+>>> with geolookup.open() as geo:
+...     [place and place.country for place in geo.lookup_many(objects)]
+['US', 'US']
+""",
+    "BlockLike": """
+>>> import ipaddress
+>>> one = geolookup.IPBlock.parse("8.8.7.7")
+>>> blocks: list[geolookup.BlockLike] = ["8.8.5.0-8.8.5.9", ipaddress.ip_network("8.8.6.0/24"), one]
+>>> with geolookup.open_editor() as editor:
+...     locid = editor.create(
+...         country="DE", region="BE", city="Berlin", postalcode="",
+...         latitude=52.5, longitude=13.4, dmacode="", areacode="",
+...     )
+...     [str(editor.add_block(locid, block)) for block in blocks]
+['8.8.5.0-8.8.5.9', '8.8.6.0-8.8.6.255', '8.8.7.7']
+""",
+    "BlockObject": """
+>>> import ipaddress
+>>> block: geolookup.BlockObject = ipaddress.ip_network("8.8.10.0/24")
+>>> with geolookup.open_editor() as editor:
+...     locid = editor.create(
+...         country="DE", region="BE", city="Berlin", postalcode="",
+...         latitude=52.5, longitude=13.4, dmacode="", areacode="",
+...     )
+...     str(editor.add_block(locid, block))
+'8.8.10.0-8.8.10.255'
+""",
     "Geolocation": """
 >>> with geolookup.open() as geo:
 ...     place = geo.lookup("8.8.8.8")

@@ -21,7 +21,7 @@ PUBLIC = {name: getattr(geolookup, name) for name in geolookup.__all__}
 def namespace(value: Any) -> dict[str, Any]:
     """The names that annotations of something may use: those of its module, and those imported for typing alone."""
     module = sys.modules[value.__module__]
-    for_typing = {"AddressLike": str | Any, "Family": typing.Literal[4, 6], "timedelta": datetime.timedelta}
+    for_typing = {"Family": typing.Literal[4, 6], "timedelta": datetime.timedelta}
     return {**vars(typing), **PUBLIC, **for_typing, **vars(module)}
 
 

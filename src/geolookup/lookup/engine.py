@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from math import inf
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Literal, NoReturn, Self, TypeVar, overload
 
 from geolookup.index.native import accelerator
 from geolookup.index.reader import IndexReader
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from geolookup.index import _native
     from geolookup.lookup.network import Network
     from geolookup.lookup.record import Record
-    from geolookup.model.addresses import AddressLike
     from geolookup.model.reports import Explanation, StateCheck, Status
+    from geolookup.model.types import AddressLike
     from geolookup.state.editor import Editor
     from geolookup.state.publishing.catalogue import Reference
 
@@ -133,8 +133,14 @@ class GeoLookup:
 
         return self._each(values, finder, errors)
 
+    @overload
     def lookup_many(
-        self, many: "Iterable[AddressLike]", *, errors: Literal["raise", "none"] = "raise"
+        self, many: "Iterable[AddressLike]", *, errors: Literal["raise"] = "raise"
+    ) -> list[Geolocation | None]: ...
+    @overload
+    def lookup_many(self, many: Iterable[object], *, errors: Literal["none"]) -> list[Geolocation | None]: ...
+    def lookup_many(
+        self, many: "Iterable[AddressLike] | Iterable[object]", *, errors: Literal["raise", "none"] = "raise"
     ) -> list[Geolocation | None]:
         """One answer for each address, in the same order, all from one generation: as many as there are addresses.
 
@@ -146,8 +152,8 @@ class GeoLookup:
         """
         native = self._native
 
-        def finder(snapshot: Snapshot) -> "Callable[[AddressLike], Geolocation | None]":
-            def find(address: "AddressLike") -> Geolocation | None:
+        def finder(snapshot: Snapshot) -> Callable[[object], Geolocation | None]:
+            def find(address: object) -> Geolocation | None:
                 return snapshot.find(*parse_any(address))
 
             if native is None:

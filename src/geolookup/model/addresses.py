@@ -13,11 +13,9 @@ from geolookup.model.errors import InvalidAddressError, InvalidRangeError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any, Literal, TypeAlias
+    from typing import Literal, TypeAlias
 
     Family: TypeAlias = Literal[4, 6]
-    #: Text, or an object of ``ipaddress`` or ``netaddr`` (which has no types of its own, hence Any).
-    AddressLike: TypeAlias = str | Any
 
 IPV4_MAX = (1 << 32) - 1
 IPV6_MAX = (1 << 128) - 1
@@ -85,11 +83,11 @@ def parse(text: str) -> "tuple[Family, int]":
     return 6, value
 
 
-def parse_any(address: "AddressLike") -> "tuple[Family, int]":
+def parse_any(address: object) -> "tuple[Family, int]":
     """Like `parse`, and also takes the address objects of ``ipaddress`` and ``netaddr``.
 
-    ``bool``, ``int`` and ``bytes`` are refused: an integer does not say its family, and text in bytes is a mistake
-    more often than not.
+    All else is refused, ``bool``, ``int`` and ``bytes`` too: an integer does not say its family, and text in bytes is
+    a mistake more often than not.
     """
     if isinstance(address, str):
         return parse(address)

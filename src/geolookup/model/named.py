@@ -9,10 +9,10 @@ from geolookup.model.types import IPBlock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from geolookup.model.addresses import AddressLike
+    from geolookup.model.types import AddressLike, BlockLike
 
 
-def block_of(first: "AddressLike | IPBlock", last: "AddressLike | None" = None) -> IPBlock:
+def block_of(first: "BlockLike", last: "AddressLike | None" = None) -> IPBlock:
     """The block from one address to another, or that ``first`` names by itself: a network, an address or a range.
 
     Each is text, or an object of ``ipaddress`` or ``netaddr``; a range is also an `IPBlock`, or ``first-last``.
@@ -42,7 +42,7 @@ def require_narrow(block: IPBlock, *, wide: bool) -> None:
         raise WideBlockError(told)
 
 
-def _address(value: "AddressLike") -> str:
+def _address(value: object) -> str:
     if isinstance(value, str):
         return value
     try:

@@ -31,6 +31,32 @@ def is_provisional(locid: int) -> bool:
     return locid <= PROVISIONAL_LOCID
 
 
+class BlockObject(Protocol):
+    """An address, a network or a range as an object: those of ``ipaddress`` and ``netaddr`` have this."""
+
+    @property
+    def version(self) -> Literal[4, 6]:
+        """The version of IP."""
+        ...
+
+
+class AddressObject(BlockObject, Protocol):
+    """An address as an object: those of ``ipaddress`` and ``netaddr`` have this.
+
+    An interface of ``ipaddress`` has it too, so type checkers let it pass, but it stands for a network as well: a
+    lookup refuses it.
+    """
+
+    @property
+    def packed(self) -> bytes:
+        """Its 4 or 16 bytes, the first one first."""
+        ...
+
+
+#: All that a lookup takes.
+AddressLike: TypeAlias = str | AddressObject
+
+
 #: The values of a geolocation's fields, in their order; of anything that has them as attributes.
 field_values: Callable[[Any], tuple[Any, ...]] = attrgetter(*FIELD_NAMES)
 _place_parts: Callable[[Any], tuple[str, ...]] = attrgetter(*PLACE_NAMES)
@@ -81,6 +107,10 @@ class IPBlock:
         if self.first == self.last:
             return self.startip
         return f"{self.startip}-{self.endip}"
+
+
+#: All that an editor takes as a block.
+BlockLike: TypeAlias = str | BlockObject | IPBlock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

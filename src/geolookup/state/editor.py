@@ -42,7 +42,7 @@ from geolookup.state.publishing.publish import Publish, publishing
 if TYPE_CHECKING:
     from sqlite_utils import Database
 
-    from geolookup.model.addresses import AddressLike
+    from geolookup.model.types import AddressLike, BlockLike
 
 
 _log = logging.getLogger("geolookup")
@@ -165,7 +165,7 @@ class Editor:
             session.add(Delete(), local, shown)
 
     def add_block(
-        self, locid: int, first: "AddressLike | IPBlock", last: "AddressLike | None" = None, *, wide: bool = False
+        self, locid: int, first: "BlockLike", last: "AddressLike | None" = None, *, wide: bool = False
     ) -> IPBlock:
         """Give a custom geolocation the range ``first`` to ``last``, or the network, address or range ``first``.
 
@@ -188,9 +188,9 @@ class Editor:
     def replace_block(
         self,
         locid: int,
-        first: "AddressLike | IPBlock",
+        first: "BlockLike",
         last: "AddressLike | None",
-        new_first: "AddressLike | IPBlock",
+        new_first: "BlockLike",
         new_last: "AddressLike | None" = None,
         *,
         wide: bool = False,
@@ -210,7 +210,7 @@ class Editor:
             session.add(ReplaceBlock(block=block, new_block=new_block), local, shown)
         return block, new_block
 
-    def remove_block(self, locid: int, first: "AddressLike | IPBlock", last: "AddressLike | None" = None) -> IPBlock:
+    def remove_block(self, locid: int, first: "BlockLike", last: "AddressLike | None" = None) -> IPBlock:
         """Take one block away; the service has no such operation, so the push does it in journaled steps.
 
         :raises BlockError: if the geolocation has no such block
@@ -360,7 +360,7 @@ class Editor:
         number: int,
         *,
         fields: Mapping[str, Any] | None = None,
-        block: "tuple[AddressLike, AddressLike | None] | None" = None,
+        block: "tuple[BlockLike, AddressLike | None] | None" = None,
         wide: bool = False,
     ) -> OutboxRow:
         """Change what a held, rejected or not yet sent edit says, and queue it again as a new request.

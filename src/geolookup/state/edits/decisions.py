@@ -19,7 +19,7 @@ from geolookup.state.edits.places.reconcile import Hold, owed_blocks
 from geolookup.state.edits.session import EditSession
 
 if TYPE_CHECKING:
-    from geolookup.model.addresses import AddressLike
+    from geolookup.model.types import AddressLike, BlockLike
 
 
 def retry(session: EditSession, number: int) -> OutboxRow:
@@ -58,7 +58,7 @@ def amend(
     number: int,
     *,
     fields: Mapping[str, Any] | None = None,
-    block: "tuple[AddressLike, AddressLike | None] | None" = None,
+    block: "tuple[BlockLike, AddressLike | None] | None" = None,
     wide: bool = False,
 ) -> OutboxRow:
     """`Editor.amend`, in its transaction."""

@@ -111,7 +111,8 @@ def editing(editor: geolookup.Editor) -> None:
     editor.add_block(locid, b"10.24.0.0")  # refused
     editor.add_block(locid, 168296448, 168296449)  # refused
     editor.add_block(locid, "10.25.0.0", ipaddress.ip_network("10.25.0.0/16"))  # refused
-    editor.create(country="DE")  # refused
+    editor.create(country=49)  # refused
+    editor.create(name="Berlin office", blocks=["10.20.0.0/16"], country="DE", city="Berlin")
 
 
 def aliases(

@@ -46,7 +46,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageShell]:
         for block in BLOCKS:
             if block.file_name is not None:
                 shell.run(block)
-        shell.run(server("add-block"))
+        shell.run(server("custom create"))
         yield shell
 
 
@@ -59,7 +59,7 @@ def shell(reader: PageShell) -> Iterator[PageShell]:
 
 def move_to(shell: PageShell, city: str) -> None:
     with open_editor(shell.state) as editor:
-        editor.update(-1000000000000001, city=city)
+        editor.update(editor.sites()["This machine"], city=city)
 
 
 def seen_by_all(ask: Callable[[], Any]) -> None:

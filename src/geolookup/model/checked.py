@@ -1,4 +1,4 @@
-"""The fields of a custom geolocation, checked as the service would before they are ever sent."""
+"""The fields of a custom geolocation, checked as the service would before they are ever sent, and a site's name."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -6,18 +6,20 @@ from typing import Any
 
 from geolookup.model.countries import wrong_country
 from geolookup.model.errors import EditError
-from geolookup.model.fields import FIELD_NAMES, FIELDS
+from geolookup.model.fields import DEGREES, FIELD_NAMES, FIELDS
 
 #: No field of a real geolocation is longer, and the service may refuse more.
 MAX_TEXT = 1000
+MAX_NAME = 200
 
 
-def checked_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """All fields as the service takes them.
+def checked_fields(fields: Mapping[str, Any], *, bare: bool = False) -> dict[str, Any]:
+    """All fields as the service takes them; with ``bare`` both coordinates may be None: where no service is.
 
     :raises EditError: naming the field that is missing, unknown or cannot be, and why
     """
     refuse_unknown(fields)
+    bare = bare and lacks_coordinates(fields)
     checked: dict[str, Any] = {}
     for field in FIELDS:
         name = field.name
@@ -35,6 +37,9 @@ def checked_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
                 raise EditError(f"{name} is not Unicode text") from error
             checked[name] = value
             continue
+        if value is None and bare:
+            checked[name] = None
+            continue
         if value is None:
             raise EditError(f"{name} is missing: the service takes no custom geolocation without it")
         most = field.limit
@@ -48,20 +53,34 @@ def checked_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     return checked
 
 
-def meant_fields(fields: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def meant_fields(
+    fields: Mapping[str, Any], before: Mapping[str, Any] | None = None, *, bare: bool = False
+) -> dict[str, Any]:
     """`checked_fields` of new values in place of ``before``: the country must also be a code.
 
     What the service sent, or an earlier version took, may stay as it is.
 
     :raises EditError: as `checked_fields` does, or if a new country is not a code
     """
-    checked = checked_fields(fields)
+    checked = checked_fields(fields, bare=bare)
     country = checked["country"]
     if before is None or country != before["country"]:
         wrong = wrong_country(country)
         if wrong is not None:
             raise EditError(wrong)
     return checked
+
+
+def lacks_coordinates(fields: Mapping[str, Any]) -> bool:
+    """True if neither coordinate is known."""
+    return all(fields.get(name) is None for name in DEGREES)
+
+
+def wrong_name(name: Any) -> str | None:
+    """The reason why this cannot be a site's name; None if it can."""
+    if isinstance(name, str) and name and name.isprintable() and name == name.strip() and len(name) <= MAX_NAME:
+        return None
+    return f"a site's name is one line of at most {MAX_NAME} characters with no blanks around it, not {name!r:.250}"
 
 
 def refuse_unknown(names: Iterable[str]) -> None:

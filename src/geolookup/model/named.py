@@ -33,12 +33,12 @@ def block_of(first: "BlockLike", last: "AddressLike | None" = None) -> IPBlock:
     return IPBlock.parse(*range_ends(text)) if "-" in text else IPBlock.parse(text)
 
 
-def require_narrow(block: IPBlock, *, wide: bool) -> None:
-    """Refuse a block that covers more than a person is likely to mean, unless ``wide`` says that it is meant.
+def require_narrow(*blocks: IPBlock, wide: bool) -> None:
+    """Refuse blocks that together cover more than a person is likely to mean, unless ``wide`` says that it is meant.
 
-    :raises WideBlockError: with what it covers, in numbers
+    :raises WideBlockError: with what they cover, in numbers
     """
-    if not wide and (told := too_wide([block])) is not None:
+    if not wide and (told := too_wide(blocks)) is not None:
         raise WideBlockError(told)
 
 

@@ -163,15 +163,15 @@ def geolocation_of(row: tuple[Any, ...]) -> Geolocation:
     return place
 
 
-class NewGeolocation(TypedDict):
-    """The arguments of `Editor.create`: the fields of `fields.FIELDS`, text perhaps empty, coordinates in degrees."""
+class NewGeolocation(TypedDict, total=False):
+    """The fields that `Editor.create` takes: text is empty, and coordinates (in degrees) unknown, if left out."""
 
     country: str
     region: str
     city: str
     postalcode: str
-    latitude: float
-    longitude: float
+    latitude: float | None
+    longitude: float | None
     dmacode: str
     areacode: str
 

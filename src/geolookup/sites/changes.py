@@ -125,8 +125,9 @@ def make(editor: Editor, change: Change, names: dict[str, int]) -> Change:
     if change.kind is Kind.CREATE:
         assert change.site is not None
         assert change.fields is not None
+        fields = checked_fields(change.fields, bare=not editor.has_service())
         with editor.sessions.transaction() as session:
-            names[change.site] = session.create(Create(fields=checked_fields(change.fields)), change.locid)
+            names[change.site] = session.create(Create(fields=fields), change.locid)
         return replace(change, locid=names[change.site])
     assert change.locid is not None
     match change.kind:
@@ -134,9 +135,10 @@ def make(editor: Editor, change: Change, names: dict[str, int]) -> Change:
             pass
         case Kind.UPDATE:
             assert change.fields is not None
+            fields = checked_fields(change.fields, bare=not editor.has_service())
             with editor.sessions.transaction() as session:
                 shown, local, _ = session.find(change.locid)
-                session.add(Update(fields=checked_fields(change.fields)), local, shown)
+                session.add(Update(fields=fields), local, shown)
         case Kind.DELETE:
             editor.delete(change.locid)
         case Kind.CLEAR_BLOCKS:

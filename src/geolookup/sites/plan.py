@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from geolookup.model.checked import checked_fields
+from geolookup.model.checked import checked_fields, lacks_coordinates
 from geolookup.model.errors import EditError
 from geolookup.model.fields import DEGREES, FIELD_NAMES, UNKNOWN
 from geolookup.model.types import Geolocation, IPBlock
@@ -162,6 +162,7 @@ class _Planner:
         self._deleted, self._forgotten, self._unsent = editor.sessions.ask(
             lambda session: (session.deleted_unsent(), session.forgotten(), session.before_unsent())
         )
+        self._bare = not editor.has_service()
         self._not_kept: list[str] = []
 
     def plan(self) -> SitesPlan:
@@ -170,8 +171,11 @@ class _Planner:
         :raises DataFileError: if sites cannot be made as the file says
         """
         names, claims, former = self._named()
+        by_hand = self._editor.sessions.ask(lambda session: session.names.by_hand())
         doomed = [
-            locid for locid in self._layer if locid not in names.values() and (self._prune_all or locid in former)
+            locid
+            for locid in self._layer
+            if locid not in names.values() and (self._prune_all or (locid in former and former[locid] not in by_hand))
         ]
         taken_back = self._take_back(names, doomed, former)
         returned = {name for name, locid in names.items() if locid in self._deleted and locid in self._layer}
@@ -267,7 +271,7 @@ class _Planner:
             elif place.fields() != site.fields:
                 yield Change(kind=Kind.UPDATE, site=site.name, locid=owned, fields=site.fields, before=place.fields())
             if place is None or place.fields() != site.fields:
-                _check_fields(site, {} if place is None else place.fields(), self._bad)
+                _check_fields(site, {} if place is None else place.fields(), self._bad, bare=self._bare)
             for change in block_changes(site.name, owned, place.ipblocks if place else (), site.blocks):
                 if whole and change.kind is Kind.ADD_BLOCK and change.block in others:
                     text = block_text(change.block)
@@ -291,17 +295,18 @@ def _owners(places: Iterable[Geolocation]) -> dict[IPBlock, int]:
     return {block: place.locid for place in places for block in place.ipblocks}
 
 
-def _check_fields(site: Site, before: Mapping[str, Any], bad: Problems) -> None:
-    """Check the fields as an edit would, and that the place of changed ones can be meant."""
+def _check_fields(site: Site, before: Mapping[str, Any], bad: Problems, *, bare: bool) -> None:
+    """Check the fields as an edit would, and that the place of changed ones can be meant; ``bare`` as there."""
     changed = {name for name, value in site.fields.items() if name not in before or before[name] != value}
     moved = bool(changed & {"country", *DEGREES})
     told = dict(misfits(site.fields)) if moved else {}
+    given = {} if bare and lacks_coordinates(site.fields) else dict.fromkeys(DEGREES, 0.0)
     for name, value in site.fields.items():
         if name in told:
             bad.add(site.where.error(told[name], name))
             continue
         try:
-            checked_fields({**UNKNOWN, **dict.fromkeys(DEGREES, 0.0), name: value})
+            checked_fields({**UNKNOWN, **given, name: value}, bare=bare)
         except EditError as error:
             bad.add(site.where.error(str(error), name))
     if moved and not told and is_far(site.fields):

@@ -9,6 +9,7 @@ from typing import Any
 
 from geolookup.files.tables import BadRows
 from geolookup.model.addresses import of_mask_after, range_ends
+from geolookup.model.checked import wrong_name
 from geolookup.model.errors import DataFileError, InvalidAddressError, InvalidRangeError
 from geolookup.model.fields import DEGREES, FIELD_NAMES, UNKNOWN
 from geolookup.model.types import IPBlock
@@ -16,9 +17,8 @@ from geolookup.sources.outlines import misfits
 
 #: The keys of a site, in the order in which they are written.
 KEYS = ("name", *FIELD_NAMES, "blocks")
-#: Keys that a file may leave out: coordinates of a geolocation that has none.
+#: Keys that a file may leave out: coordinates, of a geolocation that has none.
 OPTIONAL_KEYS = tuple(DEGREES)
-MAX_NAME = 200
 
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
 
@@ -89,18 +89,17 @@ def site_of(values: Mapping[str, Any], where: Where, bad: BadRows) -> Site | Non
     if name is None:
         bad.add(where.error("a site needs a name"))
         return None
-    named = isinstance(name, str) and name and name.isprintable() and name == name.strip() and len(name) <= MAX_NAME
-    if not named:
-        told = f"a site's name is one line of at most {MAX_NAME} characters with no blanks around it, not {name!r:.250}"
+    told = wrong_name(name)
+    if told is not None:
         bad.add(where.error(told, "name"))
-    where = Where(path=where.path, find=where.find, name=name if named else "")
+    where = Where(path=where.path, find=where.find, name=name if told is None else "")
     unknown = [key for key in values if key not in KEYS]
     missing = [key for key in KEYS if key not in values and key not in OPTIONAL_KEYS]
     for key in unknown:
         bad.add(where.error(f"unknown key {key!r}: a site has {', '.join(KEYS)}", key))
     for key in missing:
         bad.add(where.error(f"{key} is missing"))
-    wrong = len(unknown) + len(missing) + (not named)
+    wrong = len(unknown) + len(missing) + (told is not None)
     fields: dict[str, Any] = {}
     for key in FIELD_NAMES:
         value = values.get(key, UNKNOWN[key])

@@ -4,11 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
+from geolookup.model.named import block_of
 from geolookup.model.types import IPBlock
 from geolookup.state.editor import Editor
 
 #: The ends of a block as a person wrote them; the second is None for a network or a single address.
 Ends: TypeAlias = tuple[str, str | None]
+_MOST_NAMED = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,8 +19,8 @@ class Made:
 
     locid: int
     text: str
-    added: IPBlock | None = None
-    removed: IPBlock | None = None
+    added: tuple[IPBlock, ...] = ()
+    removed: tuple[IPBlock, ...] = ()
 
 
 class Asked(NamedTuple):
@@ -28,19 +30,21 @@ class Asked(NamedTuple):
     fields: Mapping[str, Any]
     blocks: Sequence[Ends]
     wide: bool
+    name: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class CustomEdit:
     """One of the seven edits. ``name`` is the command's, and the last part of the page's address.
 
-    ``fields`` is true if it takes fields; ``blocks`` is the number of blocks that it takes.
+    ``fields`` is true if it takes fields; ``blocks`` is the number of blocks that it takes,
+    None if that is any.
     """
 
     name: str
     make: Callable[[Editor, "Asked"], Made]
     fields: bool = False
-    blocks: int = 0
+    blocks: int | None = 0
 
     def of(
         self,
@@ -49,20 +53,29 @@ class CustomEdit:
         fields: Mapping[str, Any] | None = None,
         blocks: Sequence[Ends] = (),
         wide: bool = False,
+        name: str | None = None,
     ) -> Callable[[Editor], Made]:
-        """The edit of one geolocation, to be made, or to be previewed; ``locid`` has no meaning for a create.
+        """The edit of one geolocation, to be made, or to be previewed; ``locid`` has no meaning for a create, and
+        ``name``, of a site, only for one.
 
         ``wide`` is as in `Editor.add_block`.
         """
-        assert len(blocks) == self.blocks
+        assert self.blocks in (None, len(blocks))
         assert self.fields == (fields is not None)
-        asked = Asked(locid, fields or {}, blocks, wide)
+        asked = Asked(locid, fields or {}, blocks, wide, name)
         return lambda editor: self.make(editor, asked)
 
 
 def _create(editor: Editor, asked: Asked) -> Made:
-    locid = editor.create(**asked.fields)
-    return Made(locid=locid, text=f"created geolocation {locid}")
+    blocks = [block_of(*ends) for ends in asked.blocks]
+    fields: Any = asked.fields
+    locid = editor.create(name=asked.name, blocks=blocks, wide=asked.wide, **fields)
+    text = f"created {f'geolocation {locid}' if asked.name is None else f'{asked.name} ({locid})'}"
+    if blocks:
+        more = f" and {len(blocks) - _MOST_NAMED} more" if len(blocks) > _MOST_NAMED else ""
+        listed = ", ".join(map(str, blocks[:_MOST_NAMED]))
+        text += f": {listed}{more} now {'resolves' if len(blocks) == 1 else 'resolve'} to it"
+    return Made(locid=locid, text=text, added=tuple(blocks))
 
 
 def _update(editor: Editor, asked: Asked) -> Made:
@@ -78,18 +91,18 @@ def _delete(editor: Editor, asked: Asked) -> Made:
 def _add_block(editor: Editor, asked: Asked) -> Made:
     locid = asked.locid
     added = editor.add_block(locid, *asked.blocks[0], wide=asked.wide)
-    return Made(locid=locid, text=f"{added} now resolves to {locid}", added=added)
+    return Made(locid=locid, text=f"{added} now resolves to {locid}", added=(added,))
 
 
 def _replace_block(editor: Editor, asked: Asked) -> Made:
     locid, (before, after) = asked.locid, asked.blocks
     old, new = editor.replace_block(locid, *before, *after, wide=asked.wide)
-    return Made(locid=locid, text=f"{new} now resolves to {locid}, in place of {old}", added=new, removed=old)
+    return Made(locid=locid, text=f"{new} now resolves to {locid}, in place of {old}", added=(new,), removed=(old,))
 
 
 def _remove_block(editor: Editor, asked: Asked) -> Made:
     removed = editor.remove_block(asked.locid, *asked.blocks[0])
-    return Made(locid=asked.locid, text=f"{removed} no longer resolves to {asked.locid}", removed=removed)
+    return Made(locid=asked.locid, text=f"{removed} no longer resolves to {asked.locid}", removed=(removed,))
 
 
 def _clear_blocks(editor: Editor, asked: Asked) -> Made:
@@ -97,7 +110,7 @@ def _clear_blocks(editor: Editor, asked: Asked) -> Made:
     return Made(locid=asked.locid, text=f"geolocation {asked.locid} has no blocks any more: there were {number}")
 
 
-CREATE = CustomEdit("create", _create, fields=True)
+CREATE = CustomEdit("create", _create, fields=True, blocks=None)
 UPDATE = CustomEdit("update", _update, fields=True)
 DELETE = CustomEdit("delete", _delete)
 ADD_BLOCK = CustomEdit("add-block", _add_block, blocks=1)

@@ -6,13 +6,15 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, NamedTuple, ParamSpec, Self, TypeVar, Unpack
 
+from geolookup.base.text import fields_text
 from geolookup.model.checked import meant_fields, refuse_unknown
 from geolookup.model.errors import EditError, StateBusyError, StateDamagedError, StateError
+from geolookup.model.fields import UNKNOWN
 from geolookup.model.named import block_of, require_narrow
 from geolookup.model.types import FIELD_NAMES, Geolocation, IPBlock, NewGeolocation
 from geolookup.state.base.current import Current
@@ -120,13 +122,57 @@ class Editor:
 
     # Edits
 
-    def create(self, **fields: Unpack[NewGeolocation]) -> int:
-        """Create a custom geolocation from all of its fields; text may be empty, coordinates are degrees.
+    def create(
+        self,
+        *,
+        name: str | None = None,
+        blocks: "Iterable[BlockLike]" = (),
+        wide: bool = False,
+        **fields: Unpack[NewGeolocation],
+    ) -> int:
+        """Create a custom geolocation, perhaps with a site's name and its blocks, all at once or nothing.
+
+        Text that is left out is empty; coordinates are degrees. If both are left out, they are those that the default
+        data have of the city: of the place of this country, city and region with most addresses. If they have none,
+        the geolocation has none, unless a service is in the stack, which takes none without. Each of the ``blocks`` is
+        a network, an address or a range, as in `add_block`; so is ``wide``.
 
         :returns: its provisional locid, at or below -10**15
-        :raises EditError: if a field is missing, unknown or cannot be, or the country is in words and not a code
+        :raises EditError: if a field is unknown or cannot be, the country is in words and not a code, neither a country
+            nor coordinates are given, coordinates are missing, or another site has the name
+        :raises InvalidRangeError: if a block is not one
+        :raises WideBlockError: if the blocks are that wide, and ``wide`` is not given
+        :raises BlockError: if another custom geolocation has an identical block
         """
-        return self._sessions.edit(EditSession.create, Create(fields=meant_fields(fields)))
+        given = {**UNKNOWN, **fields}
+        found = [block_of(block) for block in blocks]
+        if found:
+            require_narrow(*found, wide=wide)
+        with self._sessions.transaction() as session:
+            if bare := given["latitude"] is None and given["longitude"] is None:
+                bare = not has_service(session.published)
+                given |= self._coordinates(session, given, final=bare)
+            locid = session.create(Create(fields=meant_fields(given, bare=bare)))
+            if name is not None:
+                session.name_by_hand(name, locid)
+            for block in found:
+                session.require_free(block, session.find(locid)[2].place)
+                session.add(AddBlock(block=block), locid, locid)
+        return locid
+
+    @staticmethod
+    def _coordinates(session: EditSession, fields: Mapping[str, Any], *, final: bool) -> dict[str, float | None]:
+        city = session.city(fields)
+        if city is not None:
+            return city.coordinates
+        if final and fields["country"]:
+            return {}
+        asked = fields_text(fields)
+        why = "the service takes no custom geolocation without them" if not final else "a place needs them or a country"
+        raise EditError(
+            f"latitude and longitude are missing: {why}"
+            + (f", and the default data have no coordinates of {asked}" if asked else "")
+        )
 
     def update(self, locid: int, **fields: Any) -> None:
         """Change some or all of the fields; the others stay.
@@ -139,7 +185,7 @@ class Editor:
         with self._sessions.transaction() as session:
             shown, local, laid = session.find(locid)
             before = laid.place.fields()
-            after = meant_fields({**before, **fields}, before)
+            after = meant_fields({**before, **fields}, before, bare=not has_service(session.published))
             if after == before:
                 raise EditError(f"geolocation {locid} has these values already: nothing was changed")
             session.add(Update(fields=after), local, shown)
@@ -288,7 +334,7 @@ class Editor:
         return self._sessions.ask(ask)
 
     def sites(self) -> dict[str, int]:
-        """The names that the file of sites applied last gave, each with its geolocation's locid as lookups see it.
+        """The names of sites, by the file applied last or by `create`, each with its locid as lookups see it.
 
         One that was deleted since is still among them.
         """
@@ -297,7 +343,7 @@ class Editor:
         )
 
     def site_names(self) -> dict[int, str]:
-        """The name of each geolocation that a file of sites named, by every number that it ever had."""
+        """The name of each geolocation that has one, by every number that it ever had."""
 
         def ask(session: EditSession) -> dict[int, str]:
             named = session.names.locids().items()
@@ -306,12 +352,12 @@ class Editor:
         return self._sessions.ask(ask)
 
     def keep_sites(self, names: Mapping[str, int], *, file: str) -> None:
-        """Keep these names of custom geolocations, given by ``file``, and no others; see `sites`.
+        """Keep these names of custom geolocations, given by ``file``, and of others only those given by hand.
 
         :raises UnknownGeolocationError: if the custom geolocation does not exist
         """
         with self._sessions.transaction() as session:
-            session.name_sites({name: session.find(locid)[1] for name, locid in names.items()}, file=file)
+            session.keep_sites({name: session.find(locid)[1] for name, locid in names.items()}, file=file)
 
     def pending(self) -> list[OutboxRow]:
         """The edits that have not reached the service, oldest first; none if no service is in the stack.

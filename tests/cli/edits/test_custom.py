@@ -162,7 +162,10 @@ MISTAKES = [
     (("update", -3, "--latitude", "north"), "--latitude"),
     (("update", -3, "--city", "Berlin"), "geolocation -3 has these values already"),
     (("update", "x", "--city", "Ulm"), "'x' is neither a locid nor the name of a site"),
-    (("create", "--country", "DE"), "Missing option"),
+    (
+        ("create", "--country", "DE"),
+        "latitude and longitude are missing: the service takes no custom geolocation without",
+    ),
 ]
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from geolookup.base.text import fields_text
 from geolookup.cli import exit_codes, output
 from geolookup.cli.edits.options import (
     WithLocids,
@@ -20,7 +21,8 @@ from geolookup.cli.edits.options import (
 from geolookup.cli.edits.showing import edit_object, pending_objects, say_pending, show_preview
 from geolookup.cli.groups import Announced, LazyGroup
 from geolookup.cli.options import chosen_fields, json_option
-from geolookup.model.fields import DEGREES, FIELD_NAMES
+from geolookup.model.checked import lacks_coordinates
+from geolookup.model.fields import DEGREES, FIELD_NAMES, UNKNOWN
 from geolookup.model.linter import lint
 from geolookup.model.types import IPBlock
 from geolookup.model.winners import winners
@@ -28,6 +30,7 @@ from geolookup.state import custom_edits as edits
 from geolookup.state.custom_edits import Made
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
+from geolookup.state.generations.cities import City
 from geolookup.sync import words
 
 _OF_FILES = {
@@ -36,6 +39,7 @@ _OF_FILES = {
     "export": Announced("edits.sites", "export", "Write every custom geolocation to a file."),
     "undo": Announced("edits.history", "undo", "Take back edits, sent or not; first shown as a plan."),
 }
+_MOST_REGIONS = 20
 _NAMES = ("locid", "site", *FIELD_NAMES, "ipblocks", "pending", "edits")
 
 
@@ -50,23 +54,63 @@ def custom() -> None:
 
 
 @custom.command()
-@field_options(required=True)
+@click.argument("name", required=False)
+@click.option(
+    "--block", "given", multiple=True, metavar="BLOCK", help="A network, an address or FIRST-LAST; may be repeated."
+)
+@field_options
 @preview_option
+@yes_option
 @json_option
 @pass_editor
-def create(editor: Editor, /, preview: bool, as_json: bool, **fields: Any) -> None:
+def create(
+    editor: Editor,
+    /,
+    name: str | None,
+    given: tuple[str, ...],
+    preview: bool,
+    yes: bool,
+    as_json: bool,
+    **texts: Any,
+) -> None:
     """Create a custom geolocation and print its provisional locid.
 
     \b
-    Example: geolookup custom create --country DE --city Berlin --latitude 52.5 --longitude 13.4
+    It may have the name of a site, and blocks. Other commands take the name in place of the locid, and
+    `custom plan` and `apply` know the site by it.
+    Without coordinates it gets those that the default data have of the city, and the command says which.
+    All of it is made at once, or nothing. Very wide blocks draw the question of `custom add-block`;
+    without a terminal they need --yes.
+
+    \b
+    Examples:
+      geolookup custom create "Berlin office" --block 10.20.0.0/16 --country DE --city Berlin
+      geolookup custom create Ship --country NO --latitude 60.4 --longitude 5.3
     """
+    fields = {field: UNKNOWN[field] if value is None else value for field, value in texts.items()}
     require_fitting(fields)
-    _make(editor, edits.CREATE.of(fields=fields), preview=preview, as_json=as_json)
+    blocks = [ends for text in given for ends in ranges_of([text], 1)]
+    city = editor.sessions.ask(lambda session: session.city(fields)) if lacks_coordinates(fields) else None
+    told = _city_text(fields, city) if lacks_coordinates(fields) else None
+    fields |= {} if city is None else city.coordinates
+
+    def edit(wide: bool) -> Callable[[Editor], Made]:  # as `_make_if_meant` calls it
+        return edits.CREATE.of(fields=fields, blocks=blocks, wide=wide, name=name)
+
+    if preview:
+        if told is not None and not as_json:
+            output.done(told)
+        show_preview(editor, as_json, edit(True))
+    elif (made := if_meant(lambda wide: edit(wide)(editor), yes=yes, as_json=as_json)) is not None:
+        of_city = city and {"locid": city.place.locid, "source": city.source, **city.place.fields()}
+        if told is not None and not as_json:
+            output.done(told)
+        _report(editor, made, as_json=as_json, created={"name": name, "coordinates_of": of_city})
 
 
 @custom.command(cls=WithLocids)
 @click.argument("whose", metavar="LOCID|SITE")
-@field_options(required=False)
+@field_options
 @preview_option
 @json_option
 @pass_editor
@@ -284,6 +328,18 @@ def check(editor: Editor, /, as_json: bool) -> int:
     return exit_codes.FAILED if findings else exit_codes.DONE
 
 
+def _city_text(fields: Mapping[str, Any], city: City | None) -> str:
+    """The words for coordinates that were looked for: which were taken, and of which place of which source."""
+    asked = fields_text({**fields, **dict.fromkeys(DEGREES)})
+    if city is None:
+        return f"no coordinates: the default data have none of {asked or 'no place'}"
+    place = city.place
+    text = f"latitude {place.latitude!r}, longitude {place.longitude!r}: those of {place.place_text()} in {city.source}"
+    if city.elsewhere:
+        text += f" (also in {', '.join(city.elsewhere[:_MOST_REGIONS])}: give --region if that is meant)"
+    return text
+
+
 def _make(editor: Editor, edit: Callable[[Editor], Made], *, preview: bool, as_json: bool) -> None:
     """Make an edit and report it, or only show whose answer it would change."""
     if preview:
@@ -302,23 +358,29 @@ def _make_if_meant(
         _report(editor, made, as_json=as_json)
 
 
-def _report(editor: Editor, made: Made, *, as_json: bool) -> None:
-    """Say what an edit did, which addresses of its blocks others have, and what is still pending."""
+def _report(editor: Editor, made: Made, *, as_json: bool, created: Mapping[str, Any] | None = None) -> None:
+    """Say what an edit did, which addresses of its blocks others have, and what is still pending.
+
+    ``created`` is what only the object of a create has.
+    """
     told: list[str] = []
     others: list[tuple[tuple[int, IPBlock], int]] = []
     names = editor.site_names()
     if made.added or made.removed:
         places, locid = [laid.place for laid in editor.custom()], editor.get(made.locid).place.locid
-        for block, owner in ((made.added, locid), (made.removed, None)):
-            if block is not None:
+        for blocks, owner in ((made.added, locid), (made.removed, None)):
+            for block in blocks:
                 found = winners(places, block)
                 told += words.won(block, owner, found, names)
                 others += [(key, number) for key, number in found.items() if key is not None and key[0] != owner]
     if as_json:
         value: dict[str, Any] = {"locid": made.locid, "did": made.text, "pending": pending_objects(editor)}
-        block = made.added or made.removed
-        if block is not None:
-            value["block"] = {"startip": block.startip, "endip": block.endip}
+        changed = [{"startip": block.startip, "endip": block.endip} for block in made.added or made.removed]
+        if created is not None:
+            value |= {**created, "blocks": changed}
+        elif changed:
+            value["block"] = changed[0]
+        if changed:
             value["others"] = [
                 {"locid": owner, "startip": each.startip, "endip": each.endip, "addresses": str(number)}
                 for (owner, each), number in others

@@ -98,28 +98,18 @@ def pass_editor(function: Callable[Concatenate[Editor, P], R]) -> Callable[P, R]
     return command
 
 
-def field_options(*, required: bool) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """The options for the fields of a geolocation."""
-
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        for field in reversed(FIELDS):
-            number = field.kind == "degrees"
-            must = required and number
-            # Not even None, or click takes it for a value that satisfies `required`.
-            default: dict[str, Any] = {} if must or not required else {"default": field.unknown}
-            if field.name == "country":
-                default["callback"] = _in_capitals
-            option = click.option(
-                f"--{field.name}",
-                type=float if number else str,
-                required=must,
-                **default,
-                help=f"{field.name.capitalize()}{', degrees' if number else ''}.",
-            )
-            function = option(function)
-        return function
-
-    return decorate
+def field_options(function: Callable[P, R]) -> Callable[P, R]:
+    """The options for the fields of a geolocation: each None if it is not given."""
+    for field in reversed(FIELDS):
+        number = field.kind == "degrees"
+        option = click.option(
+            f"--{field.name}",
+            type=float if number else str,
+            callback=_in_capitals if field.name == "country" else None,
+            help=f"{field.name.capitalize()}{', degrees' if number else ''}.",
+        )
+        function = option(function)
+    return function
 
 
 def _in_capitals(_ctx: click.Context, _option: click.Parameter, value: str | None) -> str | None:

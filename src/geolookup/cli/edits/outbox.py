@@ -98,7 +98,7 @@ def retry(editor: Editor, /, number: int, as_json: bool) -> None:
 @outbox.command()
 @click.argument("number", type=int, metavar="EDIT")
 @click.option("--block", metavar="FIRST[-LAST]", help="The block to add instead: a network, an address or a range.")
-@field_options(required=False)
+@field_options
 @yes_option
 @json_option
 @pass_editor

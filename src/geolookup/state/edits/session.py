@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from geolookup.model.checked import wrong_name
 from geolookup.model.errors import BlockError, DefaultGeolocationError, EditError, UnknownGeolocationError
 from geolookup.model.named import locid_of
 from geolookup.model.types import Geolocation, IPBlock
@@ -23,6 +24,8 @@ from geolookup.state.generations.cache import Cache, digest
 if TYPE_CHECKING:
     from sqlite_utils import Database
 
+    from geolookup.state.generations.cities import City
+
 
 class Listed(NamedTuple):
     """The service's list as it is published: the custom geolocations of a generation, before any edit.
@@ -40,7 +43,7 @@ class Lists:
     """The list, read once for all sessions on one generation."""
 
     def __init__(self, home: str) -> None:
-        self._home = home
+        self.home = home
         self._newest: Listed | None = None
 
     def of(self, current: Current) -> Listed:
@@ -49,7 +52,7 @@ class Lists:
         begun = Begun.of(record)
         listed = self._newest  # once: another thread may replace it
         if listed is None or (listed.generation, listed.begun) != (number, begun):
-            custom = Cache(cache_path(self._home, number)).custom()
+            custom = Cache(cache_path(self.home, number)).custom()
             self._newest = listed = Listed(generation=number, record=record, begun=begun, custom=custom)
         return listed
 
@@ -62,8 +65,12 @@ class Left(NamedTuple):
     layer: dict[int, Laid]
 
 
+#: The file of a name that no file gave.
+BY_HAND = "by hand"
+
+
 class SiteNames:
-    """The names of the file applied last, within one transaction of edits.db.
+    """The names of the file applied last, and those given by hand, within one transaction of edits.db.
 
     Each stands with the number that its geolocation has on this machine: the service's later one does not touch it.
     """
@@ -74,6 +81,15 @@ class SiteNames:
     def locids(self) -> dict[str, int]:
         """The geolocation of each name."""
         return {row["name"]: row["locid"] for row in self._database.query("SELECT name, locid FROM sites")}
+
+    def by_hand(self) -> set[str]:
+        """The names that no file has had so far."""
+        return {row["name"] for row in self._database.query("SELECT name FROM sites WHERE file = ?", (BY_HAND,))}
+
+    def belong(self, names: Collection[str], file: str) -> None:
+        """Note that these names are a file's now, if they were given by hand."""
+        for name in self.by_hand().intersection(names):
+            self._database.execute("UPDATE sites SET file = ? WHERE name = ?", (file, name))
 
     def replace(self, names: Mapping[str, int], *, file: str) -> None:
         """Keep these names and no others; ``file`` is where they are from. What stays as it is is not touched."""
@@ -113,8 +129,13 @@ class EditSession:
         self._owners: dict[IPBlock, int] | None = None
 
     @property
+    def published(self) -> dict[str, Any]:
+        """The record of the generation that the edits are laid over."""
+        return self._current.published
+
+    @property
     def names(self) -> SiteNames:
-        """The names that files of sites gave."""
+        """The names of sites."""
         return SiteNames(self._database)
 
     @property
@@ -349,6 +370,38 @@ class EditSession:
             self.names.replace(after, file=file)
             was, became = ({name: known.get(name) for name in changed} for known in (before, after))
             self._step = insert_in_step(self._database, self._step, SITES, file, before=was, after=became)
+
+    def city(self, fields: Mapping[str, Any]) -> "City | None":
+        """The place of the default data that stands for the city of such fields; None if they have none."""
+        from geolookup.state.generations.cities import find_city  # late: most are created with coordinates
+
+        country, region, city = (fields[name] for name in ("country", "region", "city"))
+        if not all(isinstance(text, str) for text in (country, region, city)):
+            return None  # which is refused as such
+        return find_city(self._lists.home, self.published, country, region, city)
+
+    def name_by_hand(self, name: str, local: int) -> None:
+        """Name one geolocation, by its number of this machine.
+
+        :raises EditError: if the name cannot be one, or another geolocation has it
+        """
+        if (wrong := wrong_name(name)) is not None:
+            raise EditError(wrong)
+        names = self.names.locids()
+        if name in names and (owner := self.shown(names[name])) in self.layer:
+            raise EditError(f"there is a site {name!r} already: geolocation {owner}. Change that, or take another name")
+        self.name_sites({**names, name: local}, file=BY_HAND)
+
+    def keep_sites(self, names: Mapping[str, int], *, file: str) -> None:
+        """`name_sites` of the names that a file gives; what was named by hand, and is not in it, keeps its name."""
+        taken, locids = set(names.values()), self.names.locids()
+        kept = {
+            name: locids[name]
+            for name in self.names.by_hand() - names.keys()
+            if locids[name] not in taken and self.shown(locids[name]) in self.layer
+        }
+        self.name_sites({**kept, **names}, file=file)
+        self.names.belong(names, file)
 
     def record(
         self,

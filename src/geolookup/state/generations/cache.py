@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -237,6 +238,28 @@ class Cache:
             sql = f"SELECT {place_columns()}, blocks FROM geolocations {where} ORDER BY locid {limit}"  # noqa: S608
             for row in connection.execute(sql, parameters):
                 yield read_geolocation(self.path, row[:-1]), row[-1]
+
+    def city(self, country: str, city: str) -> list[tuple[Geolocation, int, int]]:
+        """The default geolocations of a city that have coordinates, each with its IPv4 addresses and all its blocks.
+
+        Case has no meaning in the city. If there are several, all blocks of a compact file are read.
+        """
+        with self._opened() as connection:
+            connection.create_function("casefold", 1, str.casefold, deterministic=True)
+            rows = connection.execute(
+                f"SELECT {place_columns()}, blocks FROM geolocations WHERE locid > 0 AND country = ?"  # noqa: S608
+                " AND casefold(city) = ? AND latitude IS NOT NULL AND longitude IS NOT NULL ORDER BY locid",
+                (country, city.casefold()),
+            ).fetchall()
+            several = [row[0] for row in rows] if len(rows) > 1 else []
+            sizes = dict(
+                connection.execute(
+                    "SELECT locid, sum(endipnum - startipnum + 1) FROM ipblocks WHERE family = 4"
+                    " AND locid IN (SELECT value FROM json_each(?)) GROUP BY locid",
+                    (json.dumps(several),),
+                )
+            )
+        return [(read_geolocation(self.path, row[:-1]), sizes.get(row[0], 0), row[-1]) for row in rows]
 
     def country_blocks(self) -> dict[str, int]:
         """The number of blocks of each country in the default layer."""

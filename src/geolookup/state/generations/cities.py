@@ -1,0 +1,49 @@
+"""The coordinates that the default data have of a city, for a custom geolocation that is given none."""
+
+import os
+from typing import Any, NamedTuple
+
+from geolookup.model.types import Geolocation
+from geolookup.state.base.parts import parts_of, snapshot_path
+from geolookup.state.generations.cache import Cache
+
+
+class City(NamedTuple):
+    """A place of the default data that stands for its city, and the source that has it.
+
+    ``elsewhere`` are other regions of the country that have a city of this name, for one that was asked for without its
+    region.
+    """
+
+    place: Geolocation
+    source: str
+    elsewhere: tuple[str, ...]
+
+    @property
+    def coordinates(self) -> dict[str, float | None]:
+        """Latitude and longitude, in degrees."""
+        return {"latitude": self.place.latitude, "longitude": self.place.longitude}
+
+
+def find_city(home: str, record: dict[str, Any], country: str, region: str, city: str) -> City | None:
+    """The place of a city by the first source of a generation (``record``) that knows it, None if none does.
+
+    Of its regions the one with most addresses, and of the places in that the one with most. A place without a region
+    may be in any; case has no meaning.
+    """
+    if not country or not city:
+        return None
+    for part in parts_of(record):
+        if not part.has_places:
+            continue
+        found = Cache(os.path.join(snapshot_path(home, part.snapshot), "cache.db")).city(country.upper(), city)
+        by_region: dict[str, list[tuple[int, int, int, Geolocation]]] = {}
+        for place, addresses, blocks in found:
+            if not region or place.region.casefold() in ("", region.casefold()):
+                by_region.setdefault(place.region, []).append((addresses, blocks, -place.locid, place))
+        if by_region:
+            # Of equal ones the first number, so that the same data always give the same answer.
+            largest = max(by_region, key=lambda name: (sum(each[0] for each in by_region[name]), max(by_region[name])))
+            elsewhere = sorted(name for name in by_region if name and name != largest) if not region else []
+            return City(max(by_region[largest])[3], part.name, tuple(elsewhere))
+    return None

@@ -341,6 +341,23 @@ def test_facts_of_an_mmdb_can_be_named_by_their_paths_and_nothing_beside_them_is
         read_all(tmp_path / "networks.mmdb", networks=True, fields={"asn": "as.nothing"})
 
 
+def test_of_two_names_for_one_fact_the_first_counts_and_the_other_is_named(tmp_path: Path) -> None:
+    rows = "network,asn,autonomous_system_number\n192.0.2.0/24,7,8\n192.0.3.0/24,,9\n192.0.4.0/24,7,\n"
+    blocks, gathered = read_all(write(tmp_path, rows), networks=True)
+    assert [block[2]["autonomous_system_number"] for block in blocks] == [7, 9, 7]
+    told = ("autonomous_system_number", "", 1, "asn says this fact, too, and counts")
+    kept = [(key.key, key.kept_as, key.records, key.reason) for key in gathered.keys]
+    path = "traits.autonomous_system_number"
+    assert sorted(kept) == sorted([told, ("asn", path, 2, ""), ("autonomous_system_number", path, 1, "")])
+    record = {"asn": 7, "autonomous_system_number": 8}
+    (tmp_path / "two.mmdb").write_bytes(written_mmdb({"192.0.2.0/24": record}, tmp_path, version=4))
+    blocks, gathered = read_all(tmp_path / "two.mmdb", networks=True)
+    assert blocks[0][2] == {"autonomous_system_number": 7}
+    assert ("autonomous_system_number", "", 1, told[3]) in [
+        (key.key, key.kept_as, key.records, key.reason) for key in gathered.keys
+    ]
+
+
 def test_rows_that_say_different_things_of_one_block_are_bad(tmp_path: Path) -> None:
     rows = "network,asn\n" + "".join(f"10.0.{third}.0/24,{third}\n" for third in range(40))
     _, gathered = read_all(write(tmp_path, rows + "10.0.7.0/24,8\n10.0.9.0/24,9\n"), networks=True)

@@ -15,6 +15,8 @@ from geolookup.sources.places import BadFieldError, text
 _Kind: TypeAlias = Literal["asn", "text", "flag", "count", "score"]
 
 _PREFIX = "traits."
+#: Why a value is not kept whose fact another key or column says as well.
+SAID_BEFORE = "{} says this fact, too, and counts"
 #: The keys of an AS's number and organisation.
 ASN, AS_ORGANIZATION = (NETWORK_FACTS[name].path.removeprefix(_PREFIX) for name in ("asn", "as_organization"))
 
@@ -98,6 +100,12 @@ def as_number(value: str) -> int:
     if number > _LARGEST_ASN:
         raise BadFieldError(f"{value!r:.40} is not an AS number: the greatest is {_LARGEST_ASN}")
     return number
+
+
+def said_before(names: Iterable[str]) -> dict[str, str]:
+    """Of names in their order, those of a fact that a name before them is of too, each with that name."""
+    first: dict[str, str] = {}
+    return {name: first[key] for name in names if first.setdefault(key := key_of(name) or name, name) != name}
 
 
 def of_values(members: Mapping[str, mmdb.Value]) -> dict[str, bytes]:

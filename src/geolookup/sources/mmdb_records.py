@@ -15,7 +15,7 @@ from geolookup.model.countries import is_code
 from geolookup.model.errors import DataFileError, SettingsError
 from geolookup.model.facts import NETWORK_FACTS
 from geolookup.model.fields import FIELD_NAMES, FIELDS, Field
-from geolookup.sources.facts import key_of, of_values, path_of_fact
+from geolookup.sources.facts import SAID_BEFORE, key_of, of_values, path_of_fact, said_before
 from geolookup.sources.places import BadFieldError, PlaceFields, country, degrees, text
 from geolookup.sources.protocol import KeptKey
 from geolookup.sources.shape import FLAT, Shape, hollow
@@ -86,6 +86,8 @@ class Recogniser:
         self._any_fact = False
         #: How many distinct records had which fact, by their own keys.
         self._fact_keys: Counter[str] = Counter()
+        #: The same for a key whose fact another key of the record says: both.
+        self._doubled: Counter[tuple[str, str]] = Counter()
         by_name = mapped(fields)
         places = {name: path for name, path in fields.items() if name in FIELD_NAMES}
         self._read = by_name if places else None
@@ -165,7 +167,9 @@ class Recogniser:
         if named and self._read is None and _shape({key: value.plain for key, value in own.items()}) is None:
             own, said = {}, {**said, **own}
         said = {**named, **said}
-        self._fact_keys.update(said.keys())
+        doubled = said_before(said)
+        self._doubled.update(doubled.items())
+        self._fact_keys.update(said.keys() - doubled.keys())
         try:
             return own, of_values(said)
         except BadFieldError as error:
@@ -200,6 +204,10 @@ class Recogniser:
             *self._shape.kept(),
         ]
         kept += [KeptKey(key=key, kept_as=path_of_fact(key), records=count) for key, count in self._fact_keys.items()]
+        kept += [
+            KeptKey(key=key, kept_as="", records=count, reason=SAID_BEFORE.format(first))
+            for (key, first), count in self._doubled.items()
+        ]
         if _OWN_KEY in nested:
             kept.append(KeptKey(key=_OWN_KEY, kept_as="", records=nested[_OWN_KEY], reason=_OURS))
         return sorted(kept, key=lambda each: (-each.records, each.key, each.kept_as))

@@ -11,7 +11,7 @@ import numpy as np
 from geolookup.files.tables import Chunk
 from geolookup.index.flatten import U32, Array
 from geolookup.sources.blocks import Batch, BlocksV4, BlocksV6, NetworkBatch
-from geolookup.sources.facts import of_texts, path_of_fact
+from geolookup.sources.facts import SAID_BEFORE, of_texts, path_of_fact, said_before
 from geolookup.sources.places import BadFieldError, PlaceFields
 from geolookup.sources.protocol import Gathered, KeptKey
 from geolookup.sources.shape import OURS, Leaf, Shape, hollow
@@ -184,6 +184,8 @@ class FactColumns:
         self._names = names
         self._nothing = nothing
         self._counted: Counter[str] = Counter()
+        #: How many rows have a column whose fact another one says, too: both by their names.
+        self._doubled: Counter[tuple[str, str]] = Counter()
 
     def of(self, values: Sequence[str]) -> dict[str, bytes]:
         """The facts of the columns' values in a row.
@@ -195,7 +197,13 @@ class FactColumns:
             for (column, name), value in zip(self._names.items(), values, strict=True)
             if value and value not in self._nothing
         ]
-        self._counted.update([column for column, _, _ in said])
+        columns = {name: column for column, name, _ in reversed(said)}
+        doubled = {name: columns[first] for name, first in said_before(name for _, name, _ in said).items()}
+        for column, name, _ in said:
+            if columns[name] != column or name in doubled:
+                self._doubled[column, doubled.get(name, columns[name])] += 1
+            else:
+                self._counted[column] += 1
         return of_texts((name, value) for _, name, value in said)
 
     def kept(self) -> list[KeptKey]:
@@ -203,6 +211,9 @@ class FactColumns:
         return [
             KeptKey(key=column, kept_as=path_of_fact(self._names[column]), records=count)
             for column, count in self._counted.items()
+        ] + [
+            KeptKey(key=column, kept_as="", records=count, reason=SAID_BEFORE.format(first))
+            for (column, first), count in self._doubled.items()
         ]
 
 

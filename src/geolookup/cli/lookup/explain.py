@@ -91,25 +91,26 @@ def _since_object(found: AnswerSince) -> dict[str, Any]:
     }
 
 
-def _since_text(found: AnswerSince) -> str:
+def _since_text(found: AnswerSince, what: str) -> str:
+    """In words since when; ``what`` is the answer or, beside facts of a network, the place."""
     when = f"{shown(found.at)} ({in_words(found.age_s)} ago)"
     if found.edit is not None:
-        return f"the answer since {when}, by an edit here: {found.edit}"
+        return f"the {what} since {when}, by an edit here: {found.edit}"
     brought = f"since {when}, with generation {found.generation}"
     if found.generation_before is None:
-        return f"the answer {brought}, the first one here" if found.is_exact else f"the answer at least {brought}"
+        return f"the {what} {brought}, the first one here" if found.is_exact else f"the {what} at least {brought}"
     before = "not covered"
     if found.before is not None:
         place = found.before.geolocation
         before = f"{found.before.layer} {place.locid} ({place.place_text()})"
-    return f"the answer {brought}; in generation {found.generation_before}: {before}"
+    return f"the {what} {brought}; in generation {found.generation_before}: {before}"
 
 
 def _explanation_text(found: Explanation, names: Mapping[int, str]) -> list[str]:
     lines = []
     if found.match is None:
         known = next((item for item in found.covering if item.wins and item.masks), None)
-        reason = "no block of either layer covers it" if known is None else f"{known.source} says it has no location"
+        reason = "no source has a place for it" if known is None else f"{known.source} says it has no location"
         lines.append(f"{found.address}: {reason}")
     else:
         match = found.match
@@ -128,7 +129,7 @@ def _explanation_text(found: Explanation, names: Mapping[int, str]) -> list[str]
     for fact in found.facts:
         others = "".join(f"; {name} says {output.value_text(value)}" for name, value in fact.others)
         lines.append(f"  {fact.name} {output.value_text(fact.value)}, says {fact.source}{others}")
-    lines += [] if found.since is None else [_since_text(found.since)]
+    lines += [] if found.since is None else [_since_text(found.since, "place" if found.facts else "answer")]
     age = in_words(found.age_s)
     since = f"confirmed {age} ago" if found.confirmed else f"{age} old (nobody confirms these data)"
     lines.append(f"generation {found.generation} from {found.source}, {since}")

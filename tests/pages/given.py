@@ -69,7 +69,8 @@ def _networks(shell: PageShell) -> None:
         "asn-ipv4.csv": "8.8.4.0,8.8.4.255,15169,Google LLC\n8.8.8.0,8.8.8.255,15169,Google LLC\n"
         '1.1.1.0,1.1.1.255,13335,"Cloudflare, Inc."\n193.0.0.0,193.0.7.255,3333,RIPE NCC\n',
         "asn-ipv6.csv": "2001:4860::,2001:4860:ffff:ffff:ffff:ffff:ffff:ffff,15169,Google LLC\n",
-        "ours.csv": "network,asn,as_organization,is_vpn,is_hosting\n8.8.8.0/24,,,no,yes\n193.0.6.0/24,64512,Ours,yes,\n",
+        "ours.csv": "network,asn,as_organization,is_vpn,is_hosting\n"
+        "8.8.8.0/24,,,no,yes\n193.0.6.0/24,64512,Ours,yes,\n",
     }
     for name, rows in tables.items():
         (shell.folder / name).write_text(rows)

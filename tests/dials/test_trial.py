@@ -363,3 +363,77 @@ def test_a_sync_names_what_is_held_each_time(person: Person) -> None:
     (edit,) = (row["id"] for row in json.loads(person("outbox", "list", "--json")))
     person("outbox", "drop", edit)
     person("sync")
+
+
+# A fourth trial: what was undone is no lesson, and who has the number now
+
+
+def _undone_areacode(person: Person, locid: int) -> None:
+    """An area code is acknowledged, and a colleague empties it before a list."""
+    person("custom", "update", locid, "--areacode", "1")
+    person("push")
+    _changes(person, areacode="")
+    settle()
+    person("sync", exits=3)
+    assert "does not show them" in person.said
+    (edit,) = (row["id"] for row in json.loads(person("outbox", "list", "--json")))
+    person("outbox", "drop", edit)
+
+
+@pytest.mark.parametrize(
+    "edited", [("areacode", "030"), ("city", "BERLIN"), ("latitude", "52.5201"), ("city", "Potsdam")]
+)
+@pytest.mark.parametrize("along", [(), ("--postalcode", "10115")], ids=["alone", "with another field"])
+def test_what_is_as_it_was_before_the_edit_is_no_form_of_it(
+    person: Person, edited: tuple[str, str], along: tuple[str, ...]
+) -> None:
+    locid = person.has("10.1.0.0/24", latitude=52.52)
+    was = person.upstream.places[-1].as_fields()[edited[0]]
+    person("custom", "update", locid, f"--{edited[0]}", edited[1], *along)
+    person("push")
+    _changes(person, **{edited[0]: was})
+    settle()
+    person("sync", exits=3)
+    assert "does not show them" in person.said
+    shown = json.loads(person("lookup", "10.1.0.1", "--format", "ndjson"))[edited[0]]
+    assert str(shown) == edited[1]  # until a person decides
+    (edit,) = (row["id"] for row in json.loads(person("outbox", "list", "--json")))
+    person("outbox", "retry", edit)
+    person.pushes_for_all_to_see()
+    assert str(person.upstream.places[-1].as_fields()[edited[0]]) == edited[1]
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["the same place", "another place"])
+def test_what_somebody_undid_does_not_make_a_lost_update_count_as_done(person: Person, which: int) -> None:
+    locids = [person.has("10.1.0.0/24"), person.has("10.2.0.0/24", city="Bonn", latitude=50.73)]
+    _undone_areacode(person, locids[0])
+    person("custom", "update", locids[which], "--areacode", "2")
+    person.upstream.faults = ["before"]
+    person("push", exits=1)
+    settle()
+    person("push")
+    assert person.upstream.places[-1 - which].as_fields()["areacode"] == "2"
+
+
+def test_what_somebody_undid_does_not_make_a_colleagues_place_ours(person: Person) -> None:
+    _undone_areacode(person, person.has("10.1.0.0/24"))
+    person.creates("10.2.0.0/24", city="Kiel", latitude=54.3, areacode="0431")
+    person.upstream.faults = ["before"]
+    person("push", exits=1)
+    theirs = {**person.upstream.places[-1].as_fields(), "city": "Kiel", "latitude": 54.3}
+    person.upstream.colleague_creates(theirs, who="colleague")
+    settle()
+    person("push", exits=None)
+    assert person.there[-2] == ("Kiel", [])
+
+
+def test_a_field_that_the_service_has_elsewhere_is_not_one_that_it_drops(person: Person) -> None:
+    person.has("10.2.0.0/24", city="Bonn", latitude=50.73, areacode="0228")
+    person.creates("10.1.0.0/24", areacode="030")
+    person("push")
+    place = person.upstream.places[-2]
+    fields = tuple((place.as_fields() | {"areacode": ""}).values())
+    person.upstream.colleague_changes(-2, type(place)(fields, place.blocks), who="colleague")
+    settle()
+    person("sync", exits=3)
+    assert "does not show them" in person.said

@@ -1,6 +1,6 @@
 """Hold a complete list against every place of this machine: what it shows is over, and a person is told of the rest."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -134,19 +134,27 @@ def _learn(
     ours = {place.number for place in places}
     # What was created is rather there, if just that is there under a number that is nothing of ours.
     elsewhere = {content.values for number, content in contents.items() if number not in ours}
+    filled = {
+        at for number, content in contents.items() if number < 0 for at, value in enumerate(content.values) if value
+    }
     for place in places:
         content = None if place.number is None else contents.get(place.number)
         if any(each.what == "create" and each.values in elsewhere for each in place.requests):
             continue
-        if content is not None and (request := learn(place, content, forms)) is not None:
+        if content is not None and (request := learn(place, content, forms, filled)) is not None:
             assert place.number is not None
             learned.append((place.number, request, content))
     ledger.keep_forms(forms)
     return learned
 
 
-def learn(place: Place, content: Content, forms: Forms) -> Request | None:
-    """Take in how the service stores the newest fields that it said yes to: that request if it is something else."""
+def learn(place: Place, content: Content, forms: Forms, filled: Collection[int]) -> Request | None:
+    """Take in how the service stores the newest fields that it said yes to: that request if it is something else.
+
+    A field that is as it was before our update tells nothing: a copy of the service may have taken over, or a colleague
+    may have undone it. Nor does an empty one of those that are ``filled`` elsewhere, so that the service keeps them.
+    The request is returned without these.
+    """
     newest = next((request for request in reversed(place.requests) if request.values), None)
     if newest is None or not newest.known:
         return None
@@ -154,31 +162,20 @@ def learn(place: Place, content: Content, forms: Forms) -> Request | None:
     if sent == found:
         forms.learn(sent, found)
         return None
-    before = None if newest.before is None else newest.before.values
-    if newest.what == "put" and found == before and not newest.settled:
-        return None  # a replica's that does not have it yet
-    half = before is not None and _is_half_there(sent, before, found)
+    before = sent if newest.before is None else newest.before.values
+    kept = {*filled, *(at for at, value in enumerate(() if place.baseline is None else place.baseline.values) if value)}
+    sent = tuple(
+        found[at] if found[at] == before[at] or (at in kept and not found[at]) else value
+        for at, value in enumerate(sent)
+    )
     # Another name may be a colleague's: then an edit that waits must not be sent as if it had been made against it.
     different = {at for at, value in enumerate(sent) if found[at] != value}
     edited = {at for intent in place.intents if intent.id > newest.upto for at in intent.touched}
     renamed = newest.what == "create" and not different & edited
-    if not half and not may_be_stored(sent, found, renamed=renamed):
+    if not different or not may_be_stored(sent, found, renamed=renamed):
         return None
     forms.learn(sent, found)
-    return newest
-
-
-def _is_half_there(sent: tuple[Any, ...], before: tuple[Any, ...], found: tuple[Any, ...]) -> bool:
-    """True if a service took some of the fields that we sent, and has its own text as before in place of the others.
-
-    An update is one write of all eight, so it was applied: that text is what the service makes of ours.
-    """
-    different = [at for at, value in enumerate(sent) if found[at] != value]
-    return (
-        may_be_stored(sent, found, renamed=True)
-        and all(found[at] == before[at] for at in different)
-        and any(found[at] != before[at] for at in range(len(sent)))
-    )
+    return replace(newest, values=sent)
 
 
 def words_of_forms(learned: list[tuple[int, Request, Content]]) -> list[str]:

@@ -66,6 +66,8 @@ OnConflict: TypeAlias = Literal["hold", "mine", "theirs"]
 #: A counter above those of all marks: what is read now.
 _NEWEST = 1 << 53
 _FIRST_LOT = 8
+#: Only a complete list can tell that a field is empty everywhere.
+_ALL = range(len(FIELD_NAMES))
 #: Two lots may be without their durable answers at once: of so many in all a kill leaves the outcome unknown.
 _MOST_IN_LOT = 64 // 2
 #: How long the requests of a lot may take: what is answered is not durable before the end.
@@ -419,7 +421,7 @@ class Courier:
                 missing = missing or look.begun
                 continue
             content = content_of(look.found)
-            if (request := learn(job.kept.place, content, self._forms)) is not None:
+            if (request := learn(job.kept.place, content, self._forms, _ALL)) is not None:
                 learned.append((look.number, request, content))
             job.theirs, job.looked, job.conclusive = content, True, False
         self._report.warnings += words_of_forms(learned)

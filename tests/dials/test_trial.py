@@ -437,3 +437,63 @@ def test_a_field_that_the_service_has_elsewhere_is_not_one_that_it_drops(person:
     settle()
     person("sync", exits=3)
     assert "does not show them" in person.said
+
+
+def test_a_delete_is_not_repeated_on_what_has_fewer_blocks(person: Person) -> None:
+    person.upstream.dials = Dials(reuse=True)
+    locid = person.has("10.1.0.0/24")
+    fields = person.upstream.places[-1].as_fields()
+    person("custom", "delete", locid)
+    person.upstream.faults = ["after"]
+    person("push", exits=1)
+    assert person.upstream.colleague_creates(fields, who="colleague") == -1
+    settle()
+    person("push", exits=3)
+    assert person.there == {-1: ("Berlin", [])}
+    (edit,) = (row["id"] for row in json.loads(person("outbox", "list", "--json")))
+    person("outbox", "retry", edit)  # it is the same all the same
+    person("push")
+    assert person.there == {}
+
+
+def test_a_lost_delete_is_repeated_on_what_is_as_it_was(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "delete", locid)
+    person.upstream.faults = ["before"]
+    person("push", exits=1)
+    settle()
+    person("push")
+    assert person.there == {}
+
+
+def test_an_old_answer_to_a_repeated_create_is_not_believed_before_a_look(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person.upstream.dials = Dials(reuse=True, keys=True)
+    monkeypatch.setenv("GEOLOOKUP_IDEMPOTENCY_KEYS", "true")
+    person("sync")
+    person.creates("10.1.0.0/24")
+    person.upstream.faults = ["after"]
+    person("push", exits=1)
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    assert person.upstream.colleague_creates(TOKYO, [("10.9.0.0", "10.9.0.255")], who="colleague") == -1
+    person("push", exits=None)
+    assert person.there == {-1: ("Tokyo", ["10.9.0.0"])}
+    settle()
+    person("sync", exits=3)
+    edits = [row["id"] for row in json.loads(person("outbox", "list", "--json")) if row["state"] == "held"]
+    person("outbox", "retry", edits[0])
+    person.pushes_for_all_to_see()
+    assert person.there == {-1: ("Tokyo", ["10.9.0.0"]), -2: ("Berlin", ["10.1.0.0"])}
+
+
+def test_a_create_that_was_sent_again_by_its_key_goes_on_in_the_same_push(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person.upstream.dials = Dials(keys=True)
+    monkeypatch.setenv("GEOLOOKUP_IDEMPOTENCY_KEYS", "true")
+    person.creates("10.1.0.0/24")
+    person.upstream.faults = ["after"]
+    person("push", exits=1)
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"])}

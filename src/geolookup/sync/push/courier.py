@@ -671,7 +671,8 @@ class Courier:
             self._freed.add(kept.place.number)
         if request.what == "clear":
             self._count_deleted(ledger, kept, request, errand.answer)
-        job.theirs, job.looked, job.conclusive = request.applied(request.before), True, False
+        # The answer to a create that was sent again may be that of then: somebody else may have its number by now.
+        job.theirs, job.looked, job.conclusive = request.applied(request.before), not job.repeated, False
         if job.refused is None:
             job.tries = 0
         self._save(ledger, job, kept, place, "the service has it")

@@ -97,6 +97,8 @@ def reconcile(place: Place, look: Look) -> Decision:
         return Wait("others")
     if request.what == "clear" and strange_blocks(place, theirs):
         return Hold("conflict", theirs, _number(place))  # somebody's block would be gone for a moment
+    if request.what == "delete" and _may_be_deleted(place, theirs):
+        return Hold("conflict", theirs, _number(place))
     return Send(replace(request, upto=_newest(place)))
 
 
@@ -276,6 +278,15 @@ def strange_blocks(place: Place, theirs: Content) -> Blocks:
     for request in place.requests:
         known |= {request.old, request.new} | (request.before.blocks if request.before is not None else frozenset())
     return theirs.blocks - known
+
+
+def _may_be_deleted(place: Place, theirs: Content) -> bool:
+    """True if an earlier delete may have been applied, and what is there, without some of the blocks, is another's."""
+    had: set[Any] = set().union(
+        *(each.before.blocks for each in place.requests if each.what == "delete" and each.before)
+    )
+    seen = _seen(intent for intent in place.intents if intent.what == "delete")
+    return bool(had & seen - theirs.blocks)
 
 
 def _next(place: Place, theirs: Content, wanted: Content | None, busy: Blocks) -> Request | None:

@@ -341,6 +341,14 @@ def test_facts_of_an_mmdb_can_be_named_by_their_paths_and_nothing_beside_them_is
         read_all(tmp_path / "networks.mmdb", networks=True, fields={"asn": "as.nothing"})
 
 
+def test_coordinates_of_a_row_count_whether_or_not_it_has_facts(tmp_path: Path) -> None:
+    rows = "network,latitude,longitude,asn\n10.0.0.0/24,48,11,7\n10.0.1.0/24,48,11,\n10.0.2.0/24,,,7\n"
+    blocks, _ = read_all(write(tmp_path, rows), networks=True)
+    place = PlaceFields(latitude=48.0, longitude=11.0)
+    places = [block for block in blocks if isinstance(block[2], PlaceFields)]
+    assert places == [("10.0.0.0", "10.0.0.255", place), ("10.0.1.0", "10.0.1.255", place)]
+
+
 def test_of_two_names_for_one_fact_the_first_counts_and_the_other_is_named(tmp_path: Path) -> None:
     rows = "network,asn,autonomous_system_number\n192.0.2.0/24,7,8\n192.0.3.0/24,,9\n192.0.4.0/24,7,\n"
     blocks, gathered = read_all(write(tmp_path, rows), networks=True)

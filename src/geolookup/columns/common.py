@@ -178,7 +178,7 @@ def field_of(geo: GeoLookup, name: str, value: Any, doubt: Doubt | None = None) 
 
 
 def json_of(geo: GeoLookup, value: Any, doubt: Doubt | None = None) -> str | None:
-    """The object that the command's NDJSON has for an address, as text; None as for `place_of`."""
+    """The object of an address from ``ip`` to ``source``, as text; None as for `place_of`."""
     match = _answer(geo.match, value, doubt)
     return None if match is None else _encode(match.flat()).decode("utf-8")
 

@@ -241,7 +241,7 @@ class BothNumbers(PlaceNumbers):
         key = key[: self._width]
         place = None if self._place is None else self._place(key)
         # A row that leaves its place empty may say that there is none, but not if it says something else.
-        if place is not None and not place.covers() and (facts or not self._empty_covers):
+        if place is not None and not place.covers() and (not self._empty_covers or (facts and place == PlaceFields())):
             place = None
         number = NOWHERE if self._place is None else self._found(key, place)
         if number == NOWHERE and not facts:

@@ -30,9 +30,9 @@ class SourceDifference:
     """Changes in one source.
 
     ``change`` is ``joined`` if the source is in the later stack only, ``left`` if it is in the earlier one only, else
-    ``changed``. ``rows`` has the differences, None if the source is on one side only: then ``geolocations`` and
-    ``blocks`` count its rows in the default layer there. ``networks`` is what differs in what it says of networks,
-    None if it says nothing of them.
+    ``changed``; one that has places on one side only has left, and joined. ``rows`` has the differences, None if the
+    source is on one side only: then ``geolocations`` and ``blocks`` count its rows in the default layer there.
+    ``networks`` is what differs in what it says of networks, None if it says nothing of them.
     """
 
     name: str
@@ -80,6 +80,9 @@ class Sides:
                 found.append(self._alone(self.new.current, part, "joined"))
                 continue
             if earlier.snapshot and earlier == part:
+                continue
+            if earlier.has_places != part.has_places:  # its places came or went: they are not to be compared
+                found += [self._alone(self.old.current, earlier, "left"), self._alone(self.new.current, part, "joined")]
                 continue
             rows = networks = None
             if earlier.has_places and part.has_places:

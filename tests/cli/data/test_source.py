@@ -198,3 +198,26 @@ def test_the_service_of_url_is_listed_where_it_stands(config: Path, capsys: pyte
     assert capsys.readouterr().out.splitlines()[1].split("\t")[:3] == ["service", "service", "https://geo.example"]
     source("move", "office", "--before", "service")
     assert [each.name for each in load().stack] == ["office", "service"]
+
+
+def test_the_places_of_a_source_that_is_used_for_networks_only_from_now_on_are_gone_in_the_difference(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GEOLOOKUP_HOME", str(tmp_path / "home"))
+    (tmp_path / "both.csv").write_text("network,country,asn\n192.0.2.0/24,DE,7\n198.51.100.0/24,FR,8\n")
+    source("add", "both.csv")
+    assert run(["sync"]) == 0
+    source("remove", "both")
+    source("add", "both.csv", "--layer", "network")
+    assert run(["sync"]) == 3
+    digest = capsys.readouterr().err.rpartition("--accept ")[2].split()[0]
+    assert run(["sync", "--accept", digest]) == 0
+    capsys.readouterr()
+    assert run(["generations", "diff", "1", "2"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[1:5] == [
+        "source both left the stack: 2 geolocations, 2 blocks",
+        "ranges of networks: 0 added, 2 removed, 0 changed (512 IPv4 and 0 IPv6 addresses)",
+        "source both is new in the stack: 0 geolocations, 0 blocks",
+        "ranges of networks: 2 added, 0 removed, 0 changed (512 IPv4 and 0 IPv6 addresses)",
+    ]

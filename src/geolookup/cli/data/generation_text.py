@@ -99,7 +99,7 @@ _NOTHING = {"added": 0, "removed": 0, "changed": 0}
 def say_sources(sides: Sides, sources: list[SourceDifference], top: int | None, *, blocks: bool) -> None:
     """Show the changes, source by source. A single source is not named."""
     old, new = sides.stacks()
-    if old == new and len(new) == 1:
+    if old == new and len(new) == 1 and all(source.change == "changed" for source in sources):
         source = sources[0] if sources else None
         rows = source.rows if source is not None else None
         if rows is not None or source is None or source.networks is None:

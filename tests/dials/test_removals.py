@@ -142,3 +142,18 @@ def test_a_block_that_a_later_edit_takes_is_not_missed(person: Person, later: st
         person("custom", "clear-blocks", locid)
     person.pushes_for_all_to_see()
     assert person.looks_up("10.1.0.1") == [1]
+
+
+def test_a_removal_of_unknown_outcome_can_be_dropped_after_a_sync_as_its_error_says(person: Person) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    person("custom", "remove-block", locid, "10.2.0.0/24")
+    person.upstream.faults = ["", "before"]  # all are deleted, and the other does not come back
+    person("push", exits=1)
+    (edit,) = (row["id"] for row in json.loads(person("outbox", "list", "--json")))
+    person("outbox", "drop", edit, exits=2)
+    assert "sync first, and drop it if it waits then" in person.said
+    settle()
+    person("sync")
+    person("outbox", "drop", edit)
+    person.pushes_for_all_to_see()
+    assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.2.0.0"])}

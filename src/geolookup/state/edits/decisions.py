@@ -96,7 +96,8 @@ def drop(session: EditSession, number: int) -> list[OutboxRow]:
     """`Editor.drop`, in its transaction."""
     row = session.outbox.row(number)
     if row.state not in (State.QUEUED, *PERSON_STATES):
-        raise EditError(f"edit {number} is {row.state}: only one that waits can be dropped")
+        first = ": push or sync first, and drop it if it waits then" if row.state == State.UNKNOWN else ""
+        raise EditError(f"edit {number} is {row.state}: only one that waits can be dropped{first}")
     kept = session.ledger.of(row.locid)
     if row.state in PERSON_STATES:
         kept_, hold = _held(session, row)

@@ -14,6 +14,7 @@ import numpy as np
 
 from benchmarks.common import arguments, child, environment, load_average, print_table
 from benchmarks.data import FULL, SIZES, SMALL, DataSet
+from benchmarks.figures import record
 from benchmarks.generator import locations
 from benchmarks.lookup import per_call_us
 from geolookup.index import mmdb
@@ -202,6 +203,9 @@ def main() -> None:
     found = json.loads(
         child("matches", "members", size.name, str(options.rounds), data=options.data, env=environment())
     )
+    for name, us in found.items():
+        if name in ("match(text)", "match(text).country", "match(text).asn"):
+            record(f"matches/{name.partition('.')[2] or 'match'}/us", statistics.median(us))
     print_table(
         f"One match or network and one member of it (us), IPv4, on: {data.describe()}; {len(_RADII)} records a place, "
         f"with names in {len(_LANGUAGES)} languages; {_NETWORKS:,} networks",

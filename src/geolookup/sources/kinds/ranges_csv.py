@@ -38,7 +38,9 @@ _SEPARATOR_LINE = re.compile(r"\s*\"?sep=.\"?\s*", re.IGNORECASE)
 
 _SHOWN_COLUMNS = 8
 #: Names of columns that are one more form of the range, if others were taken for it.
-_RANGE_COLUMNS = frozenset((*_NETWORKS, *(column for pair in _ENDS for column in pair), "startipnum", "endipnum"))
+_RANGE_COLUMNS = frozenset(
+    (*_NETWORKS, *(column for pair in _ENDS for column in pair), "startipnum", "endipnum", "ip_from", "ip_to")
+)
 _AGAIN = "another form of the range"
 
 
@@ -194,6 +196,8 @@ def _fact_columns(name: str, header: list[str], request: Request, taken: Collect
     if missing:
         raise DataFileError(f"{name}, line 1: these columns are missing: {', '.join(missing)}")
     known = {column: column for column in header if key_of(column) is not None and column not in taken}
+    if {"asn", "as"} <= set(header) - set(taken):  # IP2Location: the number, and the name
+        known["as"] = "as_organization"
     return {**known, **asked}
 
 

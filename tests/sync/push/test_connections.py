@@ -1,6 +1,7 @@
 """Edits that go out over several connections at the same time: how many, their threads, and what a failure leaves."""
 
 import _thread
+import sqlite3
 import threading
 import time
 from collections import Counter
@@ -309,6 +310,13 @@ def test_a_refusal_beside_others_stops_none_of_them(machine: Machine, monkeypatc
     assert (of_push(report), report.done, report.rejected, len(machine.there())) == (3, 56, 4, 56)
 
 
+@pytest.fixture
+def quiet_callbacks() -> None:
+    """SQLite tells of no signal inside a callback, as in a program; the import of Datasette switches that on."""
+    sqlite3.enable_callback_tracebacks(False)
+
+
+@pytest.mark.usefixtures("quiet_callbacks")
 def test_ctrl_c_cuts_what_is_under_way_and_keeps_what_was_answered(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,7 +58,7 @@ def place_text(parts: "Iterable[str]") -> str:
 
 
 def network_text(facts: "Mapping[str, Any]") -> str:
-    """The words for a network by its facts: its AS, else what is known of it; "" if there are no facts."""
+    """A network in words: its AS, else another fact of it; "" without facts."""
     number, name = facts.get("autonomous_system_number"), facts.get("autonomous_system_organization")
     if number or name:
         return harmless(" ".join(([f"AS{number}"] if number else []) + ([str(name)] if name else [])))

@@ -1,4 +1,4 @@
-"""The facts of records as columns: each read once for a file, whatever the number of rows that ask for it.
+"""The facts of records as columns: each fact is read once for a file, however many rows ask for it.
 
 `FactTable` has one fact by the number of the record; `FactFinder` asks it about addresses. Neither needs pyarrow.
 """

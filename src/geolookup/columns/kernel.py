@@ -281,14 +281,14 @@ class _Layer:
         return upper, lower, self._without_weak(slots)
 
     def find6(self, value: int) -> int:
-        """What stands for one IPv6 address."""
+        """The slot or record number of one IPv6 address; `EMPTY` if it has none."""
         if not self._records:
             return self.reader.find6(value)
         found = self.reader.record(6, value)
         return found if found == EMPTY or self.reader.slot_of_record(found) != EMPTY else EMPTY
 
     def _without_weak(self, slots: Slots) -> Slots:
-        """What stands for segments, `EMPTY` where it is the number of a weak record."""
+        """The numbers of segments, with `EMPTY` in place of those of weak records: these name no place."""
         if not self._records or "record.slot" not in self.reader.header.sections:
             return slots
         numbers = numbers_of_records(self.reader)

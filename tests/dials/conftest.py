@@ -13,6 +13,9 @@ from tests.dials.faces import OverHttp
 from tests.dials.person import SETTLE_S, Person
 from tests.dials.upstream import Upstream
 
+#: Seconds that pass while a clock is read.
+READ_S = 0.0001
+
 
 @pytest.fixture
 def service() -> Iterator[OverHttp]:
@@ -22,17 +25,21 @@ def service() -> Iterator[OverHttp]:
 
 @pytest.fixture
 def leaping_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The product's clocks go as clocks do, and whoever sleeps by them has them leap instead."""
-    leapt_s = 0.0
-    wall, steady_s, boot_s = clock.wall, clock.steady_s, clock.boot_s
+    """The product's clocks leap for those who sleep by them, and else go a little each time that they are read.
 
-    def leap(seconds: float) -> None:
-        nonlocal leapt_s
-        leapt_s += seconds
+    So nothing settles because the machine is slow, and two moments are never one.
+    """
+    begin, begin_s, boot_s = clock.wall(), clock.steady_s(), clock.boot_s()
+    passed_s = 0.0
 
-    monkeypatch.setattr(clock, "wall", lambda: wall() + timedelta(seconds=leapt_s))
-    monkeypatch.setattr(clock, "steady_s", lambda: steady_s() + leapt_s)
-    monkeypatch.setattr(clock, "boot_s", lambda: boot_s() + leapt_s)
+    def leap(seconds: float) -> float:
+        nonlocal passed_s
+        passed_s += seconds
+        return passed_s
+
+    monkeypatch.setattr(clock, "wall", lambda: begin + timedelta(seconds=leap(READ_S)))
+    monkeypatch.setattr(clock, "steady_s", lambda: begin_s + leap(READ_S))
+    monkeypatch.setattr(clock, "boot_s", lambda: boot_s + leap(READ_S))
     monkeypatch.setattr(clock, "sleep", leap)
 
 

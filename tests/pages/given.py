@@ -60,6 +60,7 @@ def _provider(shell: PageShell) -> None:
         writer.insert_network(IPSet(["193.0.0.0/16"]), record)
         writer.to_db_file(str(shell.folder / f"{name}.mmdb"))
     (shell.folder / "office.csv").write_text("first,last,country,city\n193.0.6.0,193.0.6.99,NL,Amsterdam\n")
+    shutil.copy(_MMDB.parent / "clouds" / "aws.json", shell.folder / "ip-ranges.json")
 
 
 def _networks(shell: PageShell) -> None:

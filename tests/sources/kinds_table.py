@@ -33,8 +33,8 @@ _BITS = {4: 32, 6: 128}
 _FORMS = {4: ipaddress.IPv4Address, 6: ipaddress.IPv6Address}
 #: Another's writer of MMDB files takes a millisecond a network.
 _MOST_WRITTEN = 5000
-#: The kinds whose files say nothing of places: `tests.oracle.merged_facts` is their oracle.
-OF_NETWORKS = {"asn-table", "pyasn"}
+#: The kinds whose files say nothing of places (`tests.oracle.merged_facts` is their oracle), or of regions alone.
+OF_NETWORKS = {"asn-table", "pyasn", "cloud-ranges"}
 
 
 def expected(rows: Iterable[Known], probes: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, Place | None]]:

@@ -107,6 +107,7 @@ def test_the_contracts_presets_are_there_and_complete() -> None:
     assert [found.name for found in PRESETS] == [
         *("rir", "dbip-city-lite", "dbip-country-lite", "geolite2-city", "geolite2-country"),
         *("ipinfo-lite", "ip2location-lite-db11"),
+        *("aws", "azure", "google-cloud", "google", "oracle-cloud", "cloudflare", "fastly", "github"),
     ]
     for found in PRESETS:
         assert found.location.startswith("https://")

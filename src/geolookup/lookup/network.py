@@ -116,6 +116,21 @@ class Network:
         return cast("bool | None", self.typed("is_anycast"))
 
     @property
+    def cloud(self) -> str | None:
+        """The cloud that says they are its own: ``aws``, ``azure``, ``google`` …"""
+        return cast("str | None", self.typed("cloud"))
+
+    @property
+    def cloud_region(self) -> str | None:
+        """Its region, by its own name: ``eu-central-1``, ``westeurope`` …"""
+        return cast("str | None", self.typed("cloud_region"))
+
+    @property
+    def cloud_service(self) -> str | None:
+        """What it uses them for, by its own words; several are joined by commas: ``EC2``, ``EBS, EC2`` …"""
+        return cast("str | None", self.typed("cloud_service"))
+
+    @property
     def network(self) -> str:
         """The largest network (CIDR) inside ``first`` to ``last`` that holds the address."""
         return network_around(self.address, self.first, self.last)

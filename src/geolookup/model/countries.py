@@ -29,6 +29,11 @@ def not_a_code(text: str, whose: str = "its") -> str:
     return f"{whose} country {text!r:.40} is not a code of two letters" + (f": write {code}" if code else "")
 
 
+def country_in_words(name: str) -> str:
+    """The code of the country of this English name, or ""."""
+    return _codes().get(_plain(name), "")
+
+
 def _plain(name: str) -> str:
     """A name without what people write differently: capitals, accents, dots, `&`, a leading article."""
     letters = unicodedata.normalize("NFKD", name.casefold().replace("&", " and "))

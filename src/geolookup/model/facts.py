@@ -75,6 +75,9 @@ FACTS: "Final" = (
     Fact("is_residential_proxy", "boolean", "traits.is_residential_proxy", "network"),
     Fact("is_tor_exit_node", "boolean", "traits.is_tor_exit_node", "network"),
     Fact("is_anycast", "boolean", "traits.is_anycast", "network"),
+    Fact("cloud", "text", "traits.cloud", "network"),
+    Fact("cloud_region", "text", "traits.cloud_region", "network"),
+    Fact("cloud_service", "text", "traits.cloud_service", "network"),
 )
 
 FACT_NAMES: "Final" = tuple([fact.name for fact in FACTS])

@@ -29,6 +29,7 @@ KIND_NAMES = (
     "ranges-csv",
     "asn-table",
     "pyasn",
+    "cloud-ranges",
     "list",
 )
 

@@ -12,10 +12,11 @@ from urllib.parse import quote
 
 from geolookup.model.errors import SettingsError
 from geolookup.settings.source import SERVICE, SourceSettings
-from geolookup.sources.providers import Terms, preset
+from geolookup.sources.providers import Dated, Terms, preset
 
 TOKEN = "{token}"  # noqa: S105 - what stands for it
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*)://")
+_MONDAYS = 3
 _NO_TERMS = Terms(licence="", attribution="", keep_days=None, redistribute=True)
 _ENDINGS = (".gz", ".zip", ".tar", ".tgz", ".csv", ".mmdb", ".json", ".ndjson", ".txt", ".geofeed")
 
@@ -25,8 +26,8 @@ class Definition:
     """One source. ``kind`` and ``layer`` are empty if the content says them; ``location`` is empty for a service and
     the registry.
 
-    ``max_age_s`` and ``max_data_age_s`` are None without a limit. ``month_before`` says that after a 404 the month
-    before is tried. ``given`` is true for a file that is not in the settings. Of the licence, "" and None are what
+    ``max_age_s`` and ``max_data_age_s`` are None without a limit. ``dated`` says which earlier files are tried after a
+    404 (`Preset`). ``given`` is true for a file that is not in the settings. Of the licence, "" and None are what
     neither the settings nor a preset say: the file itself may say it (`terms`).
     """
 
@@ -43,7 +44,7 @@ class Definition:
     attribution: str = ""
     keep_days: int | None = None
     redistribute: bool | None = None
-    month_before: bool = False
+    dated: Dated = ""
     given: bool = False
     settings: SourceSettings | None = None
 
@@ -72,16 +73,18 @@ class Definition:
         }
 
     def addresses(self, day: date, secret: str | None) -> list[str]:
-        """The addresses of the file of a day: one, and after it the one of the month before if that may be right.
+        """The addresses of the file of a day: one, and after it those of earlier days that may be right.
 
         :raises SettingsError: if the address needs a secret and there is none
         """
         if TOKEN in self.location and not secret:
             raise SettingsError(f"source {self.name}: its address needs a token: name a `token_file`")
         days = [day]
-        dated = "{MM}" in self.location or "{YYYY}" in self.location
-        if self.month_before and dated:
+        if self.dated == "month" and ("{MM}" in self.location or "{YYYY}" in self.location):
             days.append(day.replace(day=1) - timedelta(days=1))
+        elif self.dated == "monday":
+            monday = day - timedelta(days=day.weekday())
+            days = [monday - timedelta(weeks=weeks) for weeks in range(_MONDAYS)]
         return [self._address(each, secret) for each in days]
 
     def _address(self, day: date, secret: str | None) -> str:
@@ -134,7 +137,7 @@ def define(source: SourceSettings) -> Definition:
         attribution=source.attribution or found.attribution,
         keep_days=found.keep_days if source.keep_days is None else source.keep_days,
         redistribute=found.redistribute if source.redistribute is None else source.redistribute,
-        month_before=found.month_before and not source.location,
+        dated="" if source.location else found.dated,
         settings=source,
     )
 

@@ -13,6 +13,7 @@ from geolookup.settings.source import RANGE_NAMES
 from geolookup.sources.bundled import bundled_ranges_path
 from geolookup.sources.kinds import (
     asn_table,
+    cloud_ranges,
     dbip_csv,
     geofeed,
     geolite2_csv,
@@ -29,6 +30,7 @@ from geolookup.sources.protocol import Kind, Reading, Request
 KINDS: tuple[Kind, ...] = (
     mmdb.KIND,
     saved_list.KIND,
+    cloud_ranges.KIND,
     geolite2_csv.KIND,
     legacy_csv.KIND,
     rir.KIND,

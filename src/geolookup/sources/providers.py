@@ -8,17 +8,22 @@ as of 2026. No preset was tried against its real host while this was written: ``
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from geolookup.model.errors import SettingsError
+
+Dated: TypeAlias = Literal["", "month", "monday"]
+#: The kind of the files in which clouds publish their addresses.
+CLOUD_RANGES = "cloud-ranges"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
     """A provider's file.
 
-    ``location`` may hold {YYYY}, {MM} and {DD} (the day in UTC) and {token}. ``month_before`` is true if the month's
-    file appears some days late, so that after a 404 the month before is right. ``keep_days`` is for how many days the
+    ``location`` may hold {YYYY}, {MM} and {DD} (the day in UTC) and {token}. ``dated`` says which earlier files are
+    right after a 404: with ``month`` that of the month before, since it appears some days late; with ``monday`` the
+    day is the last Monday, and those of the two Mondays before are. ``keep_days`` is for how many days the
     licence lets a superseded version be kept (None: no limit), ``redistribute`` whether it lets others have the data.
     ``auth`` says how the secret travels: ``basic`` is ``account:key``, ``token`` stands in the address. ``max_age`` is
     the age past which the data are stale: twice the provider's rhythm, and some days. ``max_data_age`` is the age past
@@ -34,7 +39,7 @@ class Preset:
     keep_days: int | None
     redistribute: bool
     auth: Literal["none", "basic", "token"]
-    month_before: bool
+    dated: Dated
     max_age: str
     max_data_age: str
     documentation: str
@@ -71,7 +76,7 @@ def _preset(
     *,
     kind: str = "mmdb",
     auth: Literal["none", "basic", "token"] = "none",
-    month_before: bool = False,
+    dated: Dated = "",
     max_age: str,
     max_data_age: str = "",
 ) -> Preset:
@@ -85,7 +90,7 @@ def _preset(
         keep_days=licence.keep_days,
         redistribute=licence.redistribute,
         auth=auth,
-        month_before=month_before,
+        dated=dated,
         max_age=max_age,
         max_data_age=max_data_age,
         documentation=documentation,
@@ -100,7 +105,7 @@ def _dbip(edition: str) -> Preset:
         _CC_BY,
         "IP Geolocation by DB-IP (https://db-ip.com)",
         f"https://db-ip.com/db/download/ip-to-{edition}-lite",
-        month_before=True,
+        dated="month",
         max_age="40d",
         max_data_age="45d",
     )
@@ -116,6 +121,21 @@ def _geolite2(edition: str) -> Preset:
         auth="basic",
         max_age="14d",
         max_data_age="14d",
+    )
+
+
+def _cloud(
+    name: str, location: str, owner: str, documentation: str, *, dated: Dated = "", max_age: str = "14d"
+) -> Preset:
+    return _preset(
+        name,
+        location,
+        _Licence(name="published for everyone's use, without a licence of its own", url=documentation),
+        f"Addresses of {owner}, as {owner} publishes them",
+        documentation,
+        kind=CLOUD_RANGES,
+        dated=dated,
+        max_age=max_age,
     )
 
 
@@ -151,6 +171,59 @@ PRESETS: tuple[Preset, ...] = (
         kind="ip2location-csv",
         auth="token",
         max_age="70d",
+    ),
+    _cloud(
+        "aws",
+        "https://ip-ranges.amazonaws.com/ip-ranges.json",
+        "Amazon Web Services",
+        "https://docs.aws.amazon.com/vpc/latest/userguide/aws-ip-ranges.html",
+    ),
+    _cloud(
+        "azure",
+        "https://download.microsoft.com/download/7/1/D/71D86715-5596-4529-9B13-DA13A5DE5B63/"
+        "ServiceTags_Public_{YYYY}{MM}{DD}.json",
+        "Microsoft Azure",
+        "https://www.microsoft.com/en-us/download/details.aspx?id=56519",
+        dated="monday",
+        max_age="21d",
+    ),
+    _cloud(
+        "google-cloud",
+        "https://www.gstatic.com/ipranges/cloud.json",
+        "Google Cloud",
+        "https://support.google.com/a/answer/10026322",
+    ),
+    _cloud(
+        "google",
+        "https://www.gstatic.com/ipranges/goog.json",
+        "Google",
+        "https://support.google.com/a/answer/10026322",
+    ),
+    _cloud(
+        "oracle-cloud",
+        "https://docs.oracle.com/iaas/tools/public_ip_ranges.json",
+        "Oracle Cloud Infrastructure",
+        "https://docs.oracle.com/iaas/Content/General/Concepts/addressranges.htm",
+    ),
+    _cloud(
+        "cloudflare",
+        "https://api.cloudflare.com/client/v4/ips",
+        "Cloudflare",
+        "https://developers.cloudflare.com/api/resources/ips",
+        max_age="30d",
+    ),
+    _cloud(
+        "fastly",
+        "https://api.fastly.com/public-ip-list",
+        "Fastly",
+        "https://www.fastly.com/documentation/reference/api/utils/public-ip-list/",
+        max_age="30d",
+    ),
+    _cloud(
+        "github",
+        "https://api.github.com/meta",
+        "GitHub",
+        "https://docs.github.com/rest/meta/meta",
     ),
 )
 
@@ -271,6 +344,8 @@ _OF_KIND = {
     "legacy-csv": _GEOLITE,
     "ip2location-csv": _IP2LOCATION,
 }
+#: Clouds whose preset has another name than theirs.
+_OF_CLOUD = {"google": "google-cloud", "oracle": "oracle-cloud"}
 _BY_CREDIT = {found.attribution: _as_terms(found) for found in PRESETS} | {_GEOLITE.attribution: _GEOLITE}
 #: The licence of a file that does not say whose it is, as people read it.
 UNKNOWN_LICENCE = "unknown: yours to name"
@@ -292,6 +367,9 @@ def recognised(kind: str, about: Mapping[str, str], names: Iterable[str] = ()) -
     archive or folder: they count if the file itself says nothing, and if they are exactly as its provider names it.
     Lines of attribution in its description, as our own exports carry them, name the providers of all that is in it.
     """
+    if kind == CLOUD_RANGES:
+        cloud = about.get("cloud", "")
+        return _of_preset(_OF_CLOUD.get(cloud, cloud)) if cloud else None
     if kind in _NOT_OF_A_PROVIDER:
         found = _OF_KIND.get(kind)
         return replace(found, attribution=line) if found and (line := about.get("attribution")) else found

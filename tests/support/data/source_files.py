@@ -380,6 +380,41 @@ def _network_examples() -> list[Example]:
     ]
 
 
+def _cloud_examples() -> list[Example]:
+    cloudflare = {"cloud": "cloudflare", "is_hosting_provider": True}
+    frankfurt = {
+        "cloud": "aws",
+        "cloud_region": "eu-central-1",
+        "cloud_service": "EC2, S3",
+        "is_hosting_provider": True,
+    }
+    rows = [{"ip_prefix": "1.178.10.0/24", "region": "eu-central-1", "service": name} for name in ("EC2", "S3")]
+    return [
+        Example(
+            kind="cloud-ranges",
+            files={"ip-ranges.json": json.dumps({"syncToken": "1", "prefixes": rows}).encode()},
+            blocks=[
+                ("1.178.10.0", "1.178.10.255", frankfurt),
+                ("1.178.10.0", "1.178.10.255", PlaceFields("DE", "", "Frankfurt")),
+            ],
+            main="ip-ranges.json",
+        ),
+        Example(
+            kind="cloud-ranges",
+            files={
+                "ips": json.dumps(
+                    {"result": {"ipv4_cidrs": ["173.245.48.0/20"], "ipv6_cidrs": ["2400:cb00::/32"]}}
+                ).encode()
+            },
+            blocks=[
+                ("173.245.48.0", "173.245.63.255", cloudflare),
+                ("2400:cb00::", "2400:cb00:ffff:ffff:ffff:ffff:ffff:ffff", cloudflare),
+            ],
+            main="ips",
+        ),
+    ]
+
+
 def _geolocation(locid: int, country: str, *ranges: tuple[str, str]) -> dict[str, Any]:
     return {
         "locid": locid,
@@ -420,7 +455,7 @@ def _lines_example() -> Example:
 
 def examples(folder: Path) -> list[Example]:
     """One example of every kind that is told by content, and of the list's two forms."""
-    return [_mmdb_example(folder), _geolite2(), _legacy(), _ip2location(), *_text_examples()]
+    return [_mmdb_example(folder), _geolite2(), _legacy(), _ip2location(), *_text_examples(), *_cloud_examples()]
 
 
 #: What `examples` holds, for naming tests before there is a folder.
@@ -428,4 +463,5 @@ EXAMPLE_KINDS = (
     *("mmdb", "geolite2-csv", "legacy-csv", "ip2location-csv", "dbip-csv"),
     *("geofeed", "rir", "ranges-csv", "list", "list"),
     *("asn-table", "asn-table", "pyasn", "ranges-csv"),
+    *("cloud-ranges", "cloud-ranges"),
 )

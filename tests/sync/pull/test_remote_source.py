@@ -152,7 +152,7 @@ def test_after_a_404_the_month_before_is_tried_for_a_preset_that_says_so(
     monkeypatch.setattr(clock, "wall", lambda: datetime(2026, 1, 2, tzinfo=UTC))
     with RawServer(missing, answer(CSV)) as server:
         found = definition.Definition(
-            name="monthly", location=f"{server.url}/x-{{YYYY}}-{{MM}}.csv", month_before=True, given=True
+            name="monthly", location=f"{server.url}/x-{{YYYY}}-{{MM}}.csv", dated="month", given=True
         )
         report = pull(StateDirectory(home), Settings(attempts=1), given=[found])
         assert [each.target for each in server.requests] == ["/x-2026-01.csv", "/x-2025-12.csv"]
@@ -164,7 +164,7 @@ def test_after_a_404_the_month_before_is_tried_for_a_preset_that_says_so(
 def test_a_preset_fills_in_what_the_settings_leave_empty() -> None:
     found = definition.define(SourceSettings(name="city", preset="geolite2-city", token_file="t", max_age="3d"))
     assert (found.kind, found.auth, found.keep_days, found.redistribute) == ("mmdb", "basic", 30, False)
-    assert (found.max_age_s, found.month_before) == (259200.0, False)
+    assert (found.max_age_s, found.dated) == (259200.0, "")
     mirror = SourceSettings(name="city", preset="dbip-city-lite", location="/srv/dbip.mmdb", keep_days=3)
     assert (definition.define(mirror).location, definition.define(mirror).keep_days) == ("/srv/dbip.mmdb", 3)
     with pytest.raises(SettingsError, match="unknown preset"):

@@ -258,7 +258,7 @@ def _fetched(pull: Pull, definition: Definition, report: PullReport, known: Mapp
             except UpstreamRefusedError as error:
                 if error.status != _NOT_FOUND or position + 1 == len(addresses):
                     raise
-                report.warnings.append(f"{definition.name}: {shown} is not there yet: the month before is used")
+                report.warnings.append(f"{definition.name}: {shown} is not there yet: {_before(definition)} is used")
                 continue
             break
     report.bytes_read = fetched.bytes_read
@@ -267,6 +267,10 @@ def _fetched(pull: Pull, definition: Definition, report: PullReport, known: Mapp
         return Found(path=None, entry=entry)
     digest = _digest(path)
     return Found(path=None if known.get("file_digest") == digest else path, entry={**entry, "file_digest": digest})
+
+
+def _before(definition: Definition) -> str:
+    return "the week before" if definition.dated == "monday" else "the month before"
 
 
 def _fetch(pull: Pull, downloader: Downloader, address: str, known: Mapping[str, Any], path: str) -> Fetched:

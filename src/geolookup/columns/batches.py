@@ -68,7 +68,8 @@ def batches_of(
     form = form or _form(name) or ("parquet" if _begins(stream, _PARQUET) else "log")
     if form == "log":
         return of_text(stream)
-    from geolookup.columns.readers import CsvReader, NdjsonReader, ParquetReader
+    from geolookup.columns.json_rows import NdjsonReader
+    from geolookup.columns.readers import CsvReader, ParquetReader
 
     if form == "csv":
         reader: Reader = CsvReader(name, stream, column=column, added=(), as_is=True, delimiter=delimiter)
@@ -132,7 +133,7 @@ def of_rows(reader: "Reader", column: str, reread: Reread | None = None) -> Iter
     for chunk in reader.chunks():
         names = chunk.batch.schema.names
         tokens = _tokens(chunk.batch.column(column)) if column in names else []
-        unreadable = tuple((chunk.lines[row] if chunk.raw is not None else row, what) for row, what in chunk.bad)
+        unreadable = tuple(chunk.problems())
         yield _of_tokens(tokens, chunk.lines, reader.word, unreadable, reread, doubt)
     doubt.question()  # now, while the file is still open
 

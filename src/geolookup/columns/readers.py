@@ -1,4 +1,4 @@
-"""Files of rows, read some thousand rows at a time: CSV (RFC 4180), NDJSON and Parquet."""
+"""Files of rows, read some thousand rows at a time: CSV (RFC 4180) and Parquet; `json_rows` has NDJSON."""
 
 import codecs
 import csv
@@ -6,15 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final, Literal, Protocol, TypeAlias
 
-import msgspec
+import numpy as np
 
 from geolookup.base.reasons import reason
 from geolookup.base.text import count
-from geolookup.columns.arrow_addresses import pa
+from geolookup.columns.arrow_addresses import pa, pc
 from geolookup.columns.arrow_index import sample_of
+from geolookup.columns.blocks import BLOCK_BYTES, Source, pieces
 from geolookup.columns.common import ENOUGH_VALUES, check_columns
-from geolookup.model.addresses import to_text
-from geolookup.model.errors import ColumnError, DataFileError
+from geolookup.columns.csv_blocks import Records, split
+from geolookup.model.errors import DataFileError
 
 Form: TypeAlias = Literal["csv", "ndjson", "parquet"]
 
@@ -22,24 +23,29 @@ Form: TypeAlias = Literal["csv", "ndjson", "parquet"]
 DELIMITERS: Final = (",", ";", "\t", "|")
 #: Rows read, answered and written together.
 CHUNK_ROWS: Final = 16_384
-#: A longer line cannot be a row, and must not fill the memory.
-MAX_LINE_BYTES: Final = 1 << 26
+#: Rows that are read one by one are handed out once they have so many bytes.
+_CHUNK_BYTES: Final = 8 * BLOCK_BYTES
 
 
 @dataclass(slots=True, kw_only=True)
 class Chunk:
     """Some rows that follow each other.
 
-    ``batch`` is a record batch: all columns, or only the address column if ``raw`` has the rows' bytes as they
-    stand, line ends included. ``lines`` are the rows' numbers in the file, from 1. Those of ``bad`` (row in the chunk,
-    what is wrong) could not be read. With ``raw`` they are still in it, and their address is null; without it they are
-    left out, and their number is that of the line itself.
+    ``batch`` is a record batch: all columns, or only the address column if ``records`` has the bytes of each row as
+    they stand, and ``ends`` what ends its line (both of type binary). ``lines`` are the rows' numbers in the file,
+    from 1. Those of ``bad`` (row in the chunk, what is wrong) could not be read. With ``records`` they are still in it,
+    and their address is null; without it they are left out, and their number is that of the line itself.
     """
 
     batch: Any
     lines: Sequence[int]
-    raw: list[bytes] | None = None
+    records: Any = None
+    ends: Any = None
     bad: list[tuple[int, str]] = field(default_factory=list)
+
+    def problems(self) -> list[tuple[int, str]]:
+        """The rows that could not be read: their numbers in the file, and what is wrong."""
+        return self.bad if self.records is None else [(self.lines[row], what) for row, what in self.bad]
 
 
 class Reader(Protocol):
@@ -70,6 +76,9 @@ class CsvReader:
 
     ``delimiter`` stands between values; if it is None, that one of `DELIMITERS` with which the header has the column.
 
+    A block is split in whole arrays. Where that would have to guess (a quotation mark inside of a value, a record that
+    is longer than a block), the standard library's reader takes the next rows: it decides what they mean.
+
     :raises DataFileError: if it is empty
     :raises ColumnError: if the column is missing or there twice, or one of ``added`` is there already
     """
@@ -88,15 +97,12 @@ class CsvReader:
         delimiter: str | None = None,
     ) -> None:
         self._name = name
-        self._stream = stream
+        self._source = Source(name, stream)
         self._as_is = as_is
         self._column = column
-        self._line = 0
-        self._taken: list[bytes] = []
         self._ahead: list[bytes] = []
-        self._sample: list[list[str]] = []
+        self._sample: list[bytes] = []
         self.delimiter = delimiter or self._likely_delimiter()
-        self._reader = csv.reader(self._texts(), delimiter=self.delimiter)
         names, header = self._header()
         check_columns(names, column, added)
         self.header = header if as_is else b""
@@ -108,10 +114,7 @@ class CsvReader:
         """The delimiter of the first line that is not blank; it is read again."""
         first = b""
         while not first.removeprefix(codecs.BOM_UTF8).strip():
-            try:
-                first = self._stream.readline(MAX_LINE_BYTES)
-            except OSError as error:
-                raise DataFileError(f"{self._name}: reading failed: {error.strerror}") from error
+            first = self._source.line()
             if not first:
                 return DELIMITERS[0]
             self._ahead.append(first)
@@ -136,179 +139,149 @@ class CsvReader:
             before += data
         raise DataFileError(f"{self._name}: is empty: its first line should name the columns")
 
-    def _texts(self) -> Iterator[str]:
-        ahead = iter(self._ahead)
-        while line := next(ahead, b"") or self._stream.readline(MAX_LINE_BYTES):
-            self._line += 1
-            if len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
-                raise DataFileError(f"{self._name}, line {self._line}: is longer than {MAX_LINE_BYTES} bytes")
-            self._taken.append(line)
-            if self._line == 1:
-                line = line.removeprefix(codecs.BOM_UTF8)
-            try:
-                yield line.decode("utf-8", "replace" if self._as_is else "strict")
-            except UnicodeDecodeError as error:
-                raise DataFileError(f"{self._name}, line {self._line}: is not UTF-8") from error
-
     def _records(self) -> Iterator[tuple[int, list[str], bytes]]:
-        """Each record: the line on which it begins, its values, and its bytes."""
+        """Each record: the line on which it begins, its values, and its bytes. It reads no line too many."""
+        number = self._source.line_number - len(self._ahead)
+        taken: list[bytes] = []
+
+        def texts() -> Iterator[str]:
+            nonlocal number
+            while line := self._ahead.pop(0) if self._ahead else self._source.line():
+                number += 1
+                taken.append(line)
+                if number == 1:
+                    line = line.removeprefix(codecs.BOM_UTF8)
+                try:
+                    yield line.decode("utf-8", "replace" if self._as_is else "strict")
+                except UnicodeDecodeError as error:
+                    raise DataFileError(f"{self._name}, line {number}: is not UTF-8") from error
+
+        reader = csv.reader(texts(), delimiter=self.delimiter)
         while True:
-            begins = self._line + 1
-            self._taken.clear()
+            begins = number + 1
+            taken.clear()
             try:
-                row = next(self._reader, None)
+                row = next(reader, None)
             except csv.Error as error:
                 raise DataFileError(f"{self._name}, line {begins}: is not CSV: {reason(error)}") from error
-            except OSError as error:
-                raise DataFileError(f"{self._name}: reading failed: {error.strerror}") from error
             if row is None:
                 return
-            yield begins, row, b"".join(self._taken)
+            yield begins, row, b"".join(taken)
 
     def chunks(self) -> Iterator[Chunk]:
         """See `Reader`."""
+        while True:
+            data, ended = self._source.block()
+            if not data:
+                return
+            found = split(data, self.delimiter, ended=ended) if self.delimiter.isascii() else None
+            chunk = self._of_block(found) if found is not None else None
+            if found is not None and chunk is not None:
+                self._source.take(found.size, found.lines)
+                yield chunk
+            else:
+                yield self._of_records()
+
+    def sample(self) -> dict[str, list[str]]:
+        """See `Reader`."""
+        texts = (record.decode("utf-8", "replace") for record in self._sample)
+        rows = [row for row in csv.reader(texts, delimiter=self.delimiter) if len(row) == len(self._names)]
+        return {name: [row[place] for row in rows] for place, name in enumerate(self._names)}
+
+    def _of_block(self, found: Records) -> Chunk | None:
+        """The rows of a block; None if not all of their text is UTF-8, and it has to be: for another to say where."""
+        width = len(self._names)
+        before = self._source.line_number + 1
+        lines = (
+            [before + line for line in found.line]
+            if isinstance(found.line, list)
+            else range(before, before + len(found.line))
+        )
+        strange = np.flatnonzero((found.values != width) & (found.values != 0))
+        bad = [
+            (row, self._wrong_width(values))
+            for row, values in zip(strange.tolist(), found.values[strange].tolist(), strict=True)
+        ]
+        if self._as_is:
+            records = pieces(found.data, found.begins, found.ends)
+            self._sample = self._sample or records[:ENOUGH_VALUES].to_pylist()
+            return self._as_they_stand(
+                lines, found.column(self._place, width), records, pieces(found.data, found.ends, found.follows), bad
+            )
+        whole = found.values == width
+        kept = pa.array(whole)
+        try:
+            columns = [found.column(place, width).filter(kept).cast(pa.string()) for place in range(width)]
+        except pa.ArrowInvalid:
+            return None
+        if not self._sample:
+            self._sample = pieces(found.data, found.begins, found.ends)[:ENOUGH_VALUES].to_pylist()
+        return self._in_columns(
+            [lines[row] for row in np.flatnonzero(whole).tolist()], columns, [(lines[row], what) for row, what in bad]
+        )
+
+    def _of_records(self) -> Chunk:
+        """The next rows, one by one."""
         lines: list[int] = []
         rows: list[list[str]] = []
         raw: list[bytes] = []
         bad: list[tuple[int, str]] = []
+        size = 0
         for line, row, data in self._records():
+            size += len(data)
             if row and len(row) != len(self._names):
-                what = f"has {count(len(row), 'value')}, and the header names {len(self._names)} columns"
-                bad.append((len(lines) if self._as_is else line, what))
+                bad.append((len(lines) if self._as_is else line, self._wrong_width(len(row))))
                 row = []
             if self._as_is or row:
                 lines.append(line)
                 rows.append(row)
                 raw.append(data)
-            if len(lines) >= CHUNK_ROWS:
-                yield self._chunk(lines, rows, raw, bad)
-                lines, rows, raw, bad = [], [], [], []
-        if lines or bad:
-            yield self._chunk(lines, rows, raw, bad)
-
-    def sample(self) -> dict[str, list[str]]:
-        """See `Reader`."""
-        return {name: [row[place] for row in self._sample] for place, name in enumerate(self._names)}
-
-    def _chunk(self, lines: list[int], rows: list[list[str]], raw: list[bytes], bad: list[tuple[int, str]]) -> Chunk:
-        self._sample = self._sample or [row for row in rows[:ENOUGH_VALUES] if row]
-        if not self._as_is:
-            # An empty value stays empty text, except the address: in CSV, empty means that the row has no address.
-            columns = [pa.array([row[place] for row in rows], pa.string()) for place in range(len(self._names))]
-            columns[self._place] = pa.array([row[self._place] or None for row in rows], pa.string())
-            return Chunk(batch=pa.RecordBatch.from_arrays(columns, schema=self.schema), lines=lines, bad=bad)
-        addresses = [row[self._place] or None if row else None for row in rows]
-        batch = pa.RecordBatch.from_arrays([pa.array(addresses, pa.string())], names=[self._column])
-        return Chunk(batch=batch, lines=lines, raw=raw, bad=bad)
-
-
-class NdjsonReader:
-    """A file of JSON objects, one a line (https://github.com/ndjson/ndjson-spec); blank lines are not rows.
-
-    A byte order mark at its beginning is skipped (RFC 8259, section 8.1). If not ``as_is``, the members of the
-    first rows decide which columns there are, and of which types.
-    """
-
-    rows: int | None = None
-    word = "line"
-    header = b""
-    schema: Any = None
-
-    def __init__(self, name: str, stream: BinaryIO, *, column: str, added: Sequence[str], as_is: bool) -> None:
-        self._name = name
-        self._stream = stream
-        self._column = column
-        self._added = added
-        self._as_is = as_is
-        self._fixed: Any = None
-        self._has_rows = self._has_column = False
-        self._sample: list[dict[str, Any]] = []
-
-    def chunks(self) -> Iterator[Chunk]:
-        """See `Reader`.
-
-        :raises ColumnError: at the end, if no row had the column
-        """
-        lines: list[int] = []
-        rows: list[dict[str, Any]] = []
-        raw: list[bytes] = []
-        bad: list[tuple[int, str]] = []
-        number = 0
-        try:
-            while data := self._stream.readline(MAX_LINE_BYTES):
-                number += 1
-                if len(data) == MAX_LINE_BYTES and not data.endswith(b"\n"):
-                    raise DataFileError(f"{self._name}, line {number}: is longer than {MAX_LINE_BYTES} bytes")
-                row: dict[str, Any] = {}
-                text = data.removeprefix(codecs.BOM_UTF8) if number == 1 else data
-                if text.strip():
-                    self._has_rows = True
-                    try:
-                        row = self._row(text)
-                    except (ValueError, RecursionError) as error:
-                        bad.append((len(lines) if self._as_is else number, reason(error)))
-                if self._as_is or row:
-                    lines.append(number)
-                    rows.append(row)
-                    raw.append(data)
-                if len(lines) >= CHUNK_ROWS:
-                    yield self._chunk(lines, rows, raw, bad)
-                    lines, rows, raw, bad = [], [], [], []
-        except OSError as error:
-            raise DataFileError(f"{self._name}: reading failed: {error.strerror}") from error
-        if lines or bad:
-            yield self._chunk(lines, rows, raw, bad)
-        if self._has_rows and not self._has_column:
-            raise ColumnError(f"{self._name}: no row has a member {self._column!r}")
-
-    def sample(self) -> dict[str, list[Any]]:
-        """See `Reader`."""
-        names = dict.fromkeys(name for row in self._sample for name in row)
-        return {name: [_address(row.get(name)) for row in self._sample] for name in names}
-
-    def _row(self, data: bytes) -> dict[str, Any]:
-        try:
-            row = msgspec.json.decode(data)
-        except msgspec.DecodeError as error:
-            raise ValueError(f"is not JSON: {reason(error)}") from error
-        if not isinstance(row, dict):
-            raise ValueError("is not a JSON object")  # noqa: TRY004 - it is the row that is wrong
-        for name in self._added:
-            if name in row:
-                raise ValueError(f"has a member {name!r} already")
-        self._has_column |= self._column in row
-        return row
-
-    def _chunk(
-        self, lines: list[int], rows: list[dict[str, Any]], raw: list[bytes], bad: list[tuple[int, str]]
-    ) -> Chunk:
-        self._sample = self._sample or [row for row in rows[:ENOUGH_VALUES] if row]
+            if len(lines) >= CHUNK_ROWS or size >= _CHUNK_BYTES:
+                break
+        self._sample = self._sample or raw[:ENOUGH_VALUES]
         if self._as_is:
-            addresses = [_address(row.get(self._column)) for row in rows]
-            batch = pa.RecordBatch.from_arrays([pa.array(addresses, pa.string())], names=[self._column])
-            return Chunk(batch=batch, lines=lines, raw=raw, bad=bad)
-        try:
-            if self._fixed is None:
-                names = list(dict.fromkeys(name for row in rows for name in row))
-                batch = pa.RecordBatch.from_arrays(
-                    [pa.array([self._value(row, name) for row in rows]) for name in names], names=names
-                )
-                self._fixed = batch.schema
-                return Chunk(batch=batch, lines=lines, bad=bad)
-            strange = next((name for row in rows for name in row if name not in self._fixed.names), None)
-            if strange is not None:
-                raise DataFileError(
-                    f"{self._name}, after line {lines[0] - 1}: has a member {strange!r} that the first rows lack"
-                )
-            columns = [pa.array([self._value(row, field.name) for row in rows], field.type) for field in self._fixed]
-        except (pa.ArrowException, OverflowError) as error:
-            raise DataFileError(
-                f"{self._name}, after line {lines[0] - 1}: the rows do not fit the columns of those before"
-            ) from error
-        return Chunk(batch=pa.RecordBatch.from_arrays(columns, schema=self._fixed), lines=lines, bad=bad)
+            cut = [split_record(data) for data in raw]
+            records, ends = (pa.array([each[part] for each in cut], pa.binary()) for part in (0, 1))
+            addresses = pa.array([row[self._place] if row else None for row in rows], pa.string())
+            return self._as_they_stand(lines, addresses.cast(pa.binary()), records, ends, bad)
+        columns = [pa.array([row[place] for row in rows], pa.string()) for place in range(len(self._names))]
+        return self._in_columns(lines, columns, bad)
 
-    def _value(self, row: dict[str, Any], name: str) -> Any:
-        return _address(row.get(name)) if name == self._column else row.get(name)
+    def _wrong_width(self, values: int) -> str:
+        return f"has {count(values, 'value')}, and the header names {len(self._names)} columns"
+
+    def _as_they_stand(
+        self, lines: Sequence[int], addresses: Any, records: Any, ends: Any, bad: list[tuple[int, str]]
+    ) -> Chunk:
+        batch = pa.RecordBatch.from_arrays([_none_if_empty(_as_text(addresses))], names=[self._column])
+        return Chunk(batch=batch, lines=lines, records=records, ends=ends, bad=bad)
+
+    def _in_columns(self, lines: Sequence[int], columns: list[Any], bad: list[tuple[int, str]]) -> Chunk:
+        # An empty value stays empty text, except the address: in CSV, empty means that the row has no address.
+        columns[self._place] = _none_if_empty(columns[self._place])
+        return Chunk(batch=pa.RecordBatch.from_arrays(columns, schema=self.schema), lines=lines, bad=bad)
+
+
+def _none_if_empty(texts: Any) -> Any:
+    return pc.if_else(pc.equal(pc.binary_length(texts), 0), pa.scalar(None, texts.type), texts)
+
+
+def _as_text(values: Any) -> Any:
+    """Bytes as text; what is not UTF-8 in it is replaced."""
+    try:
+        return values.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array(
+            [None if each is None else each.decode("utf-8", "replace") for each in values.to_pylist()], pa.string()
+        )
+
+
+def split_record(raw: bytes) -> tuple[bytes, bytes]:
+    """A record and what ends its line."""
+    for end in (b"\r\n", b"\n"):
+        if raw.endswith(end):
+            return raw[: -len(end)], end
+    return raw, b""
 
 
 class ParquetReader:
@@ -349,12 +322,3 @@ class ParquetReader:
         """See `Reader`."""
         first = next(self._file.iter_batches(ENOUGH_VALUES), None)
         return {} if first is None else sample_of(first)
-
-
-def _address(value: Any) -> str | None:
-    """A JSON value as the text of an address; a value that is not an address becomes text that is not one either."""
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 32:
-        return to_text(4, value)
-    return msgspec.json.encode(value).decode("utf-8")

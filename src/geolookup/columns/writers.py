@@ -5,17 +5,15 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any, BinaryIO, Protocol
 
-import msgspec
+import numpy as np
 
 from geolookup.base.reasons import reason
-from geolookup.base.text import harmless
-from geolookup.columns.arrow_addresses import pa
+from geolookup.columns.arrow_addresses import pa, pc
 from geolookup.columns.arrow_rows import decoded, plain_type
-from geolookup.columns.readers import Chunk, Form, Reader
+from geolookup.columns.blocks import bytes_of, data_of, pieces, without_blanks_after
+from geolookup.columns.cells import CsvCells, joined, json_cells, json_of
+from geolookup.columns.readers import Chunk, Form, Reader, split_record
 from geolookup.model.errors import DataFileError
-
-_KNOWN_ANSWERS = 1 << 14
-_LINE_ENDS = (b"\r\n", b"\n")
 
 
 class Writer(Protocol):
@@ -52,78 +50,42 @@ def open_writer(
     return _ParquetWriter(out, reader, fields, prefix)
 
 
-def _rows(answers: Any) -> list[tuple[Any, ...]]:
-    return list(zip(*(decoded(column).to_pylist() for column in answers.columns), strict=True))
-
-
-def _split(raw: bytes) -> tuple[bytes, bytes]:
-    """A record and its line end."""
-    for end in _LINE_ENDS:
-        if raw.endswith(end):
-            return raw[: -len(end)], end
-    return raw, b""
-
-
 class _CsvWriter:
     """Lossless: rows that are handed out as they stand keep every byte, and values are not changed for spreadsheets."""
 
     def __init__(self, out: BinaryIO, reader: Reader, added: Sequence[str], *, terminal: bool, delimiter: str) -> None:
         self._out = out
-        self._delimiter = delimiter
-        self._special = (delimiter, '"', "\r", "\n")
-        self._known: dict[Sequence[Any], bytes] = {}
+        self._cells = CsvCells(delimiter, terminal=terminal)
         self._added = added
-        self._terminal = terminal
         self._begun = bool(reader.header)
         if reader.header:
-            header, end = _split(reader.header)
-            self._out.write(header + self._more(added) + end)
+            header, end = split_record(reader.header)
+            more = [self._cells.between, self._names(added)]
+            self._out.write(b"".join([header, *(more if added else []), end]))
         elif reader.schema is not None:
             self._begin(reader.schema.names)
 
+    def _names(self, names: Sequence[str]) -> bytes:
+        cells = self._cells.of(pa.array(names, pa.string())).to_pylist()
+        return self._cells.between.join(cells)
+
     def _begin(self, names: Sequence[str]) -> None:
         self._begun = True
-        self._out.write(self._delimiter.join(map(self._cell, [*names, *self._added])).encode("utf-8") + b"\n")
+        self._out.write(self._names([*names, *self._added]) + b"\n")
 
     def write(self, chunk: Chunk, answers: Any) -> None:
         """See `Writer`."""
-        rows = _rows(answers)
-        if chunk.raw is None:
+        more = [self._cells.of(column) for column in answers.columns]
+        if chunk.records is None:
             if not self._begun:
                 self._begin(chunk.batch.schema.names)
-            columns = [column.to_pylist() for column in chunk.batch.columns]
-            for row, answer in zip(zip(*columns, strict=True), rows, strict=True):
-                self._out.write(
-                    self._delimiter.join(map(self._cell, row + answer)).encode("utf-8", "backslashreplace") + b"\n"
-                )
+            columns = [self._cells.of(column) for column in chunk.batch.columns] + more
+            between: list[Any] = [self._cells.between] * (len(columns) - 1)
+            parts = [part for pair in zip(columns, [*between, b"\n"], strict=True) for part in pair]
+            self._out.write(joined(parts, chunk.batch.num_rows))
             return
-        ragged = {row for row, _ in chunk.bad}
-        for number, (raw, answer) in enumerate(zip(chunk.raw, rows, strict=True)):
-            record, end = _split(raw)
-            # A value cannot be added in its place to a row that does not have the header's columns, or is not a row at
-            # all.
-            more = b"" if number in ragged or not record else self._known.get(answer) or self._more(answer)
-            self._out.write(record + more + end)
-
-    def _more(self, values: Sequence[Any]) -> bytes:
-        """The text after a row's last value; kept, since most logs have few answers, many times each."""
-        if len(self._known) >= _KNOWN_ANSWERS:
-            self._known.clear()
-        more = "".join(f"{self._delimiter}{self._cell(value)}" for value in values).encode("utf-8")
-        self._known[tuple(values)] = more
-        return more
-
-    def _cell(self, value: Any) -> str:
-        if value is None:
-            return ""
-        if isinstance(value, bool):
-            return "true" if value else "false"
-        text = value if isinstance(value, str) else _as_text(value)
-        if self._terminal:
-            text = harmless(text, 1 << 20)
-        if any(character in text for character in self._special):
-            return '"' + text.replace('"', '""') + '"'
-        return text
+        parts = [part for cells in more for part in (self._cells.between, cells)]
+        self._out.write(joined(_amended(chunk, chunk.records, parts), chunk.batch.num_rows))
 
     def close(self) -> None:
         """See `Writer`."""
@@ -140,32 +102,58 @@ class _NdjsonWriter:
     def __init__(self, out: BinaryIO, added: Sequence[str]) -> None:
         self._out = out
         self._added = added
-        self._keys = [msgspec.json.encode(name) + b":" for name in added]
 
     def write(self, chunk: Chunk, answers: Any) -> None:
         """See `Writer`."""
-        rows = _rows(answers)
-        if chunk.raw is None:
-            for row, answer in zip(chunk.batch.to_pylist(), rows, strict=True):
-                row.update(zip(self._added, answer, strict=True))
-                self._out.write(_encode(row) + b"\n")
+        if chunk.records is None:
+            names = [*chunk.batch.schema.names, *self._added]
+            columns = dict(zip(names, [*chunk.batch.columns, *answers.columns], strict=True))  # of two names the last
+            self._out.write(joined([b"{", *self._members(columns), b"}\n"], chunk.batch.num_rows))
             return
-        bad = {row for row, _ in chunk.bad}
-        for number, (raw, answer) in enumerate(zip(chunk.raw, rows, strict=True)):
-            record = raw.rstrip()
-            if number in bad or not record.removeprefix(codecs.BOM_UTF8):
-                self._out.write(raw)
-                continue
-            inside = record[:-1].rstrip()
-            more = b",".join(key + _encode(value) for key, value in zip(self._keys, answer, strict=True))
-            comma = b"" if inside.endswith(b"{") else b","
-            self._out.write(inside + comma + more + b"}" + raw[len(record) :])
+        insides, tails = _opened(chunk.records)
+        parts = self._members(dict(zip(self._added, answers.columns, strict=True)))
+        comma = pc.if_else(pc.ends_with(insides, b"{"), b"", b",")
+        more = [pc.binary_join_element_wise(comma, *parts, b"}", b"")]
+        self._out.write(joined(_amended(chunk, insides, more, tails), chunk.batch.num_rows))
+
+    @staticmethod
+    def _members(columns: dict[str, Any]) -> list[Any]:
+        keys = [(b"," if at else b"") + json_of(name) + b":" for at, name in enumerate(columns)]
+        return [part for key, column in zip(keys, columns.values(), strict=True) for part in (key, json_cells(column))]
 
     def close(self) -> None:
         """See `Writer`."""
 
     def abandon(self) -> None:
         """See `Writer`."""
+
+
+def _amended(chunk: Chunk, records: Any, more: list[Any], tails: Any = None) -> list[Any]:
+    """The parts of rows as they stand: their ``records``, and ``more`` behind them where there is a row.
+
+    A value cannot be added in its place to a row that does not have the header's columns, or is not a row at all:
+    there ``tails`` stands instead.
+    """
+    is_row = np.asarray(pc.greater(pc.binary_length(chunk.records), 0))
+    if tails is not None and len(chunk.records) and chunk.records[0].as_py() == codecs.BOM_UTF8:
+        is_row = is_row & (np.arange(len(is_row)) > 0)
+    if chunk.bad:
+        is_row = is_row.copy()
+        is_row[[row for row, _ in chunk.bad]] = False
+    if not is_row.all():
+        mask = pa.array(is_row)
+        more = (
+            [pc.if_else(mask, pc.binary_join_element_wise(*more, b""), b"" if tails is None else tails)] if more else []
+        )
+    return [records, *more, chunk.ends]
+
+
+def _opened(records: Any) -> tuple[Any, Any]:
+    """JSON objects without their last brace, and the blanks before it; and what was left out."""
+    data, offsets = data_of(records)
+    begins, stops = offsets[:-1], offsets[1:]
+    ends = without_blanks_after(bytes_of(data), begins, np.maximum(stops - 1, begins))
+    return pieces(data, begins, ends), pieces(data, ends, stops)
 
 
 class _ParquetWriter:
@@ -212,13 +200,3 @@ class _ParquetWriter:
             with contextlib.suppress(pa.ArrowException, OSError, ValueError):
                 self._file.close()
             self._file.is_open = False
-
-
-def _encode(value: Any) -> bytes:
-    return msgspec.json.encode(value, enc_hook=str)
-
-
-def _as_text(value: Any) -> str:
-    text = _encode(value).decode("utf-8")
-    # Dates and similar values come as JSON text; without its quotes, that is how CSV writes them.
-    return text[1:-1] if text.startswith('"') else text

@@ -175,12 +175,12 @@ def _run(
         warn_of_unsaid(geo, names)
         for located in locate_each(geo, columns(), names, threads=threads, reread=reread):
             chunk = waiting.popleft()
-            problems = [(chunk.lines[row] if chunk.raw is not None else row, what) for row, what in chunk.bad]
+            problems = chunk.problems()
             problems += [(chunk.lines[row], located.reason(row)) for row in located.malformed.tolist()]
             for line, what in sorted(problems):
                 tally.bad(f"{name}, {reader.word} {line}: {what}")
             tally.not_covered += located.not_covered
-            tally.blank += located.absent - (len(chunk.bad) if chunk.raw is not None else 0)
+            tally.blank += located.absent - (len(chunk.bad) if chunk.records is not None else 0)
             tally.found += len(located.column) - len(located.malformed) - located.not_covered - located.absent
             located.count_in(doubt)
             ask(ended=False)
@@ -230,7 +230,8 @@ def _reader(
     as_is: bool,
     delimiter: str | None,
 ) -> "Reader":
-    from geolookup.columns.readers import CsvReader, NdjsonReader, ParquetReader
+    from geolookup.columns.json_rows import NdjsonReader
+    from geolookup.columns.readers import CsvReader, ParquetReader
 
     if form == "csv":
         return CsvReader(shown, stream, column=column, added=added, as_is=as_is, delimiter=delimiter)

@@ -1,5 +1,6 @@
 """Fetching a source's file over HTTP if it changed, through a few redirects; only the first host gets the secret."""
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Self
@@ -12,7 +13,7 @@ from geolookup.http.body import Body, Watch
 from geolookup.http.client import Secrecy, certificates, new_client, secret_header
 from geolookup.http.errors import Waits, address_of, error_of, http_errors
 from geolookup.model import addresses
-from geolookup.model.errors import SettingsError, UpstreamAnswerError
+from geolookup.model.errors import SettingsError, UpstreamAnswerError, UpstreamError
 from geolookup.model.reports import Progress, unwatched
 from geolookup.settings.table import Settings
 
@@ -89,13 +90,44 @@ class Downloader:
         waits = Waits(_FIRST_WAIT_S, self._settings.max_wait_s)
         for attempt in stamina.retry_context(on=waits.before_retrying, attempts=self._settings.attempts, timeout=None):
             with attempt:
-                return self._once(url, begin, condition, progress)
+                return self._once(url, lambda _offset: begin(), condition, progress)
         raise AssertionError("stamina ends with an answer or an error")
+
+    def fetch_rest(
+        self,
+        url: str,
+        begin: Callable[[int], Callable[[bytes], object]],
+        there: Callable[[], int],
+        *,
+        progress: Progress = unwatched,
+    ) -> None:
+        """Fetch a file that never changes, from the byte on up to which ``there`` says that it has come.
+
+        ``begin`` is called with the offset at which an attempt begins, which is 0 if the server knows no ranges. An
+        attempt that brought something does not count: a slow line gets large files, too. Errors are those of `fetch`.
+        """
+        waits = Waits(_FIRST_WAIT_S, self._settings.max_wait_s)
+        failed = 0
+        while True:
+            before = there()
+            try:
+                self._once(url, begin, {"Range": f"bytes={before}-"} if before else {}, progress)
+            except UpstreamError as error:
+                wait_s = waits.before_retrying(error)
+                if there() <= before:
+                    failed += 1
+                # A connection that broke in the middle is tried again as one that never stood.
+                cut = there() > before and failed < self._settings.attempts
+                if not cut and (wait_s is False or failed >= self._settings.attempts):
+                    raise
+                time.sleep(0.0 if cut else wait_s)
+            else:
+                return
 
     def _once(
         self,
         url: str,
-        begin: Callable[[], Callable[[bytes], object]],
+        begin: Callable[[int], Callable[[bytes], object]],
         condition: Mapping[str, str],
         progress: Progress,
     ) -> Fetched:
@@ -117,11 +149,12 @@ class Downloader:
                         etag=kept(headers.get("etag")) or condition.get("If-None-Match"),
                         last_modified=kept(headers.get("last-modified")) or condition.get("If-Modified-Since"),
                     )
-                if body.status != 200:
+                asked = condition.get("Range")
+                if body.status != 200 and not (body.status == 206 and asked):
                     raise error_of(what, body, self._secrecy.clean)
                 length = headers.get("content-length", "")
                 total = int(length) if length.isascii() and length.isdecimal() else None
-                write = begin()
+                write = begin(_offset(what, headers, asked) if body.status == 206 else 0)
                 for chunk in body:
                     write(chunk)
                     progress(body.bytes_read, total)
@@ -171,6 +204,15 @@ class Downloader:
                 headers={"Accept-Encoding": "identity"},
             )
         return self._clients[local]
+
+
+def _offset(what: str, headers: Mapping[str, str], asked: str | None) -> int:
+    """The first byte of a part of a file, which is the one that was asked for (RFC 9110, section 14.4)."""
+    found = headers.get("content-range", "")
+    begin = (asked or "").removeprefix("bytes=").removesuffix("-")
+    if not found.startswith(f"bytes {begin}-"):
+        raise UpstreamAnswerError(f"{what}: another part of the file came than was asked for")
+    return int(begin)
 
 
 def _headers(secret: str | None, auth: str, auth_header: str) -> tuple[dict[str, str], tuple[str, ...]]:

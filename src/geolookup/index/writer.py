@@ -36,6 +36,7 @@ from geolookup.index.layout import (
     SOURCES,
     VERSION,
 )
+from geolookup.index.mapped import map_file, read_header
 from geolookup.index.scratch import Column, too_long
 from geolookup.model.errors import IndexFileError
 
@@ -129,6 +130,31 @@ def write_index(
     encoded = encode_header(header)
     begun = memoryview(len(encoded).to_bytes(8, "little") + encoded)
     return _write_file(path, chain([begun], chain.from_iterable(_raw(sections[name]) for name in present)))
+
+
+def restamped(path: str, source: str, *, extra: Mapping[str, str] | None = None) -> tuple[int, str]:
+    """Write the sections of another index file with other ``extra`` metadata, and sync the file.
+
+    Without any, two files of the same content are the same, byte for byte. Returns and errors are those of
+    `write_index`.
+    """
+    mapped = map_file(source)
+    try:
+        with memoryview(mapped) as data:
+            header = read_header(data, source)
+            own = {
+                name: text
+                for name, text in header.metadata.items()
+                if name in RESERVED_METADATA or name.startswith(CRC_PREFIX)
+            }
+            tree = {**header.tree, "__metadata__": {**own, HEADER_CHECK: "0" * 16, **(extra or {})}}
+            encoded = encode_header(tree)
+            begun = memoryview(len(encoded).to_bytes(8, "little") + encoded)
+            at = 8 + len(header.raw)
+            parts = (data[begin : begin + _PART_BYTES] for begin in range(at, len(data), _PART_BYTES))
+            return _write_file(path, chain([begun], parts))
+    finally:
+        mapped.close()
 
 
 def encode_header(tree: dict[str, Any]) -> bytes:

@@ -86,9 +86,9 @@ def _sources(directory: StateDirectory, current: Current, freshness: Freshness) 
         entry = known.get(name, {})
         newest = part_of({"kind": "", "snapshot": 0, "digest": "", **entry}, name=name)
         part = parts.get(name, newest)
-        rows: dict[str, Any] = {}
+        rows: dict[str, Any] = dict(entry.get("rows", {}))  # those of a reader came with its entry
         with contextlib.suppress(StateDamagedError, StateUnreadableError):
-            if part.digest:
+            if part.snapshot:
                 rows = read_report(snapshot_path(directory.home, part.snapshot))["published"]["rows"]
         since, limit = limits.get(name, (str(entry.get("checked_at", "")), freshness.max_age_s))
         counts = answers.get(name)
@@ -101,7 +101,7 @@ def _sources(directory: StateDirectory, current: Current, freshness: Freshness) 
             name=name,
             kind=part.kind,
             location=str(entry.get("location") or (part.kind == SERVICE and current.published.get("url")) or ""),
-            serves=name in parts,
+            serves=name in parts or name in current.serves,
             snapshot=part.snapshot,
             digest=part.digest,
             dated=entry.get("dated") or None,

@@ -18,7 +18,7 @@ from geolookup.model.fields import UNKNOWN
 from geolookup.model.named import block_of, require_narrow
 from geolookup.model.types import FIELD_NAMES, Geolocation, IPBlock, NewGeolocation
 from geolookup.state.base.current import Current
-from geolookup.state.base.parts import has_service
+from geolookup.state.base.parts import has_service, is_received
 from geolookup.state.base.signals import Terminated, terminate
 from geolookup.state.base.sqlite import RUN_WAIT_S
 from geolookup.state.edits import decisions
@@ -453,6 +453,18 @@ class _Here(NamedTuple):
     task: object
 
 
+def _require_own(current: Current) -> None:
+    """See that this machine edits itself.
+
+    :raises EditError: if it is a reader of a fleet: another machine can
+    """
+    if is_received(current.published):
+        builder = current.published.get("builder", "another machine")
+        raise EditError(
+            f"this machine is a reader of a fleet: edit on {builder}, which publishes to it. Nothing was changed"
+        )
+
+
 class Sessions:
     """The sessions of one editor: one at a time in each thread and asyncio task.
 
@@ -519,6 +531,7 @@ class Sessions:
             directory.home, directory.locks, directory.local, wait_s=PUBLISH_WAIT_S if wait else 0.0
         ) as publish:
             current = publish.required()
+            _require_own(current)
             with contextlib.ExitStack() as whole:
                 with directory.edits.transaction(
                     wait_s=RUN_WAIT_S if wait else 0.0, may_be_new=not (current.edits or current.pushed)
@@ -578,6 +591,7 @@ class Sessions:
             raise EditError("a rehearsal forgets its edits, so it cannot be part of a transaction")
 
         def begin(current: Current) -> tuple[EditSession, contextlib.ExitStack]:
+            _require_own(current)
             with contextlib.ExitStack() as opened:
                 session = self._begin(opened.enter_context(self._directory.edits.rehearsing()), current)
                 _ = session.layer  # now, while the generation is there for certain

@@ -130,8 +130,14 @@ class Current:
     @property
     def serving(self) -> "list[dict[str, Any]]":
         """The entries of the sources that answer."""
-        named = {str(part["name"]) for part in self.published.get("stack", ())}
+        named = self.serves
         return [entry for entry in self.sources if entry["name"] in named]
+
+    @property
+    def serves(self) -> "frozenset[str]":
+        """The names of the sources that answer: of a reader, those of its fleet's builder."""
+        own = self.published.get("serves")
+        return frozenset(own or [str(part["name"]) for part in self.published.get("stack", ())])
 
     @property
     def dated(self) -> "str | None":

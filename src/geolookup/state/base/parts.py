@@ -32,6 +32,8 @@ SNAPSHOTS = "snapshots"
 #: The kinds of source that the state directory tells apart from files, and their names if nobody gives them others.
 SERVICE = "service"
 REGISTRY = "registry"
+#: All that a reader has: what the builder of its fleet published.
+FLEET = "fleet"
 #: The source of the embedded default; for a service, the source is its URL.
 BUNDLED = "bundled"
 
@@ -99,6 +101,11 @@ def parts_of(record: Mapping[str, Any]) -> tuple[Part, ...]:
 def has_service(record: Mapping[str, Any]) -> bool:
     """True if a service is in a generation's stack: without one custom geolocations are final, and nothing waits."""
     return any(part.kind == SERVICE for part in parts_of(record))
+
+
+def is_received(record: Mapping[str, Any]) -> bool:
+    """True if a generation came from the builder of a fleet, so that nothing is edited or compiled here."""
+    return any(part.kind == FLEET for part in parts_of(record))
 
 
 def snapshot_path(home: str, number: int) -> str:

@@ -95,6 +95,20 @@ def assemble(
     return into.seal(record, report, known=found)
 
 
+def receive(into: Candidate, layer: StackedSource, *, report: dict[str, Any]) -> dict[str, Any]:
+    """Fill the empty directory of a generation that came from a fleet's builder, and seal it; returns its record.
+
+    All of its files are those of the one snapshot, by hard links.
+
+    :raises StateDamagedError: if the snapshot is not what was written
+    """
+    own = layer.record()
+    for name in own["files"]:
+        link_file(os.path.join(layer.path, name), os.path.join(into.path, name))
+    about = {name: value for name, value in own.items() if name not in ("files", "name", "kind")}
+    return into.seal({**about, "stack": [layer.part.as_dict()]}, report, known=own["files"])
+
+
 def _lay_places(
     into: Candidate,
     layers: Sequence[StackedSource],

@@ -12,6 +12,8 @@ from typing import Any
 
 from geolookup.base import disk
 from geolookup.index.builder import IndexBuilder
+from geolookup.index.mapped import header_of
+from geolookup.index.writer import restamped
 from geolookup.model.errors import NoStateError, StateDamagedError, StateError
 from geolookup.state.base import files, readers
 from geolookup.state.base.candidate import read_report
@@ -24,7 +26,7 @@ from geolookup.state.base.current import (
     read_to_publish,
 )
 from geolookup.state.base.marks import Begun
-from geolookup.state.base.parts import has_service
+from geolookup.state.base.parts import has_service, is_received
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.local import LocalEdits
 from geolookup.state.generations import retention
@@ -75,6 +77,8 @@ class Publish:
     def __init__(self, home: str, local: LocalEdits, whole: Current | None = None) -> None:
         self.home = home
         self.local = local
+        #: Of a reader: the compiled custom layer that came from its fleet's builder, None for the one that is served.
+        self.received: str | None = None
         self.undo = contextlib.ExitStack()
         self._before, said, problem = read_to_publish(home, whole)
         self.current = said if problem is None else self._recovered(problem)
@@ -136,6 +140,8 @@ class Publish:
 
         :raises EditsDamagedError: if edits.db is not the one, or newer than the one, that was published from
         """
+        if is_received(record):
+            return self._stamped(generation)
         if self.current is not None:
             self.local.require_newest(edits=self.current.edits, counter=self.current.pushed)
         layer, edits = self.local.laid_over(cache.custom(), Begun.of(record))
@@ -143,11 +149,7 @@ class Publish:
 
     def draft(self, generation: int, layer: list[Laid], edits: int, record: dict[str, Any]) -> Draft:
         """Compile an overlay under a temporary name, for ``generation``, whose record that is, to be served with."""
-        now = now_text()
-        self.served = advanced(self.served, generation, now, self._there.generations)
-        self.pins = tuple(number for number in self.pins if number in self._there.generations or number == generation)
-        path = retention.temporary_path(self._path("custom", "overlay"))
-        self.undo.callback(files.remove_file, path)
+        path, now = self._overlay_of(generation)
         record = compile_overlay(
             path,
             layer,
@@ -158,6 +160,29 @@ class Publish:
             has_service=has_service(record),
         )
         return Draft(path=path, record=record, edits=edits, at=now)
+
+    def _stamped(self, generation: int) -> Draft:
+        """The custom layer of a reader, which was compiled by its builder, as the overlay of ``generation``."""
+        source = self.received
+        if source is None:
+            source = overlay_path(self.home, self.required().overlay)
+        path, now = self._overlay_of(generation)
+        with files.file_errors(path):
+            extra = overlay_extra(generation, self.sequence, 0, memory_text(self.refused, self.pins, self.served))
+            size, sha256 = restamped(path, source, extra=extra)
+        counts = header_of(path).counts
+        segments = counts["segments_v4"] + counts["segments_v6"]
+        record = {"bytes": size, "sha256": sha256, "locations": counts["locations"], "segments": segments}
+        return Draft(path=path, record=record, edits=0, at=now)
+
+    def _overlay_of(self, generation: int) -> tuple[str, str]:
+        """The path of a new overlay under a temporary name, and the moment from which on it is served."""
+        now = now_text()
+        self.served = advanced(self.served, generation, now, self._there.generations)
+        self.pins = tuple(number for number in self.pins if number in self._there.generations or number == generation)
+        path = retention.temporary_path(self._path("custom", "overlay"))
+        self.undo.callback(files.remove_file, path)
+        return path, now
 
     def commit(self, draft: Draft, **changes: Any) -> Current:
         """Name the overlay and write CURRENT: the one moment at which anything becomes visible."""
@@ -258,14 +283,18 @@ def compile_overlay(
     builder = IndexBuilder("custom")
     builder.add_places([(laid.place, has_service and bool(laid.edits)) for laid in layer])
     with files.file_errors(path):
-        extra = {"generation": str(generation), "sequence": str(sequence), "edits": str(edits), MEMORY: memory}
-        summary = builder.write(path, extra=extra)
+        summary = builder.write(path, extra=overlay_extra(generation, sequence, edits, memory))
     return {
         "bytes": summary.bytes,
         "sha256": summary.sha256,
         "locations": summary.locations,
         "segments": summary.segments_v4 + summary.segments_v6,
     }
+
+
+def overlay_extra(generation: int, sequence: int, edits: int, memory: str) -> dict[str, str]:
+    """The members of an overlay's header that say which CURRENT names it."""
+    return {"generation": str(generation), "sequence": str(sequence), "edits": str(edits), MEMORY: memory}
 
 
 def _rename_back(path: str, before: str) -> None:

@@ -17,15 +17,25 @@ from geolookup.model.errors import NoStateError, StateDamagedError, StateError
 from geolookup.state.base import files, marks
 from geolookup.state.base.candidate import HELD_MARK, Candidate
 from geolookup.state.base.clock import now_text
-from geolookup.state.base.current import Current, Published, generation_path
+from geolookup.state.base.current import Current, Published, generation_path, overlay_path
 from geolookup.state.base.marks import Start
-from geolookup.state.base.parts import BUNDLED, REGISTRY, SERVICE, SNAPSHOTS, part_of, parts_of, snapshot_path
+from geolookup.state.base.parts import (
+    BOTH,
+    BUNDLED,
+    PLACE,
+    REGISTRY,
+    SERVICE,
+    SNAPSHOTS,
+    part_of,
+    parts_of,
+    snapshot_path,
+)
 from geolookup.state.edits.carry import carry_over
 from geolookup.state.edits.outbox.baselines import keep_published
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.outbox import MACHINE, Outbox
 from geolookup.state.generations import retention
-from geolookup.state.generations.assemble import StackedSource, about_of, assemble, entries_with
+from geolookup.state.generations.assemble import StackedSource, about_of, assemble, entries_with, receive
 from geolookup.state.generations.cache import Cache, digest
 from geolookup.state.generations.recovery import numbered
 from geolookup.state.generations.served import open_served
@@ -185,6 +195,7 @@ class Run:
         report: Mapping[str, Any] | None = None,
         next_locid: int = 0,
         url_moved: bool = False,
+        received: str | None = None,
     ) -> Current:
         """Publish a stack of sources, the one of highest precedence first, as the next generation.
 
@@ -192,16 +203,21 @@ class Run:
         ``spare`` are snapshots of sources that do not answer yet. ``entries`` is what else is known of each source (see
         `generations.entries`), in any order. If a service comes after another has left, what it never had is queued for
         it, unless ``url_moved`` says that it is the same one. If publishing fails, each candidate is where it was.
+        With ``received``, a compiled custom layer, both layers are those of a fleet's builder, as `receive` says.
         """
         placed, moves = self._numbered_layers((*layers, *spare))
         stack = [placed[layer.part.name] for layer in layers]
         with self.candidate() as generation:
             before = self.current
-            custom = self.custom_cache()
-            record = assemble(
-                generation, stack, custom=custom, about=about_of(before, stack), report=dict(report or {})
-            )
+            if received is not None:
+                record = receive(generation, *stack, report=dict(report or {}))
+            else:
+                custom = self.custom_cache()
+                record = assemble(
+                    generation, stack, custom=custom, about=about_of(before, stack), report=dict(report or {})
+                )
             with self._publishing() as publish:
+                publish.received = received
                 publish.refused = publish.refused if refused is None else refused
                 if before is not None and not url_moved:
                     self._carry_over(before, stack)
@@ -233,6 +249,44 @@ class Run:
                 publish.clean(published, keep_generations=self.directory.keep_generations)
         self._published = published
         return published
+
+    def receive(
+        self,
+        candidate: Candidate | None,
+        custom: str | None,
+        *,
+        about: Mapping[str, Any],
+        entries: Sequence[Mapping[str, Any]],
+        checked_at: str,
+    ) -> Current:
+        """Publish what the builder of a fleet published.
+
+        ``candidate`` has a new default layer, None if that is what is served; ``custom`` is a new custom layer, None
+        if that is. ``about`` are members of the generation's record that may change while its files do not.
+        """
+        if candidate is not None:
+            record = candidate.document()["published"]
+            part = part_of({**record, "layer": BOTH if "network" in record["files"] else PLACE}, snapshot=0)
+            layer = StackedSource(part=part, path=candidate.path)
+            if custom is None:
+                assert self.current is not None
+                custom = overlay_path(self.home, self.current.overlay)
+            return self.publish_stack([layer], entries=entries, checked_at=checked_at, received=custom)
+        with self._publishing() as publish:
+            current = publish.required()
+            changes: dict[str, Any] = {
+                "published": {**current.published, **about},
+                "sources": tuple(dict(entry) for entry in entries),
+                "checked_at": checked_at,
+            }
+            publish.received = custom
+            if custom is not None or current.recovered is not None:
+                keep = self.directory.keep_generations
+                self._published = publish.again(keep_generations=keep, **changes)
+            else:
+                self._published = current.replace(sequence=publish.sequence, **changes)
+                publish.write_current(self._published)
+        return self._published
 
     def _carry_over(self, before: Current, stack: Sequence[StackedSource]) -> None:
         """Queue what a service that comes has never had, of the custom layer of one that has left."""

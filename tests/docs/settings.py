@@ -14,6 +14,7 @@ VARIABLES = {
     "PING_URL": "The address that a refresh pings, if `ping_url_file` names none.",
     "PURE": "If it is `1`, lookups use the reader in Python even if the accelerator was built.",
     "SERVE_TOKENS": "The tokens that `geolookup serve` knows, if `--tokens` names no file.",
+    "FLEET_KEY": "The key that signs what `geolookup fleet publish` publishes (PEM), if no folder of keys has it.",
 }
 
 

@@ -14,7 +14,7 @@ SYSTEM_HOME = "/var/lib/geolookup"
 
 #: The names of the other variables ``GEOLOOKUP_X``, which are not settings: the place of the file, the secrets, the
 #: choice of reader.
-NOT_SETTINGS = frozenset({"CONFIG", "TOKEN", "PING_URL", "PURE", "SERVE_TOKENS"})
+NOT_SETTINGS = frozenset({"CONFIG", "TOKEN", "PING_URL", "PURE", "SERVE_TOKENS", "FLEET_KEY"})
 
 #: The variable that keeps lookups to the reader in Python.
 PURE = "GEOLOOKUP_PURE"

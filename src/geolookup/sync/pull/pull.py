@@ -27,11 +27,13 @@ from geolookup.state.base import failures
 from geolookup.state.base.current import Current, index_path
 from geolookup.state.base.files import open_to_all
 from geolookup.state.base.marks import Start
+from geolookup.state.base.parts import is_received
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.run import Run, running
 from geolookup.state.publishing.verify import damaged_sources
 from geolookup.sync.pull.context import Pull, PullReport, Result
 from geolookup.sync.pull.file import numbers_of_ours, pull_file
+from geolookup.sync.pull.fleet import receive
 from geolookup.sync.pull.publish import Preview, publish, record_done
 from geolookup.sync.pull.service import pull_service
 from geolookup.sync.pull.stack import decide
@@ -98,6 +100,9 @@ def pull_locked(
     ``transport`` is the service's, None without one. The pull goes into
     the history, failed or not.
     """
+    if run.current is not None and is_received(run.current.published):
+        receive(run, settings, report, given=bool(given), preview=preview is not None, progress=progress)
+        return
     try:
         _pull_all(
             run,

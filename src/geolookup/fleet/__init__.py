@@ -1,0 +1,1 @@
+"""A fleet: what one builder publishes as signed static files, and any number of readers take."""

@@ -63,6 +63,12 @@ import geolookup.compat.geoip2
 with geolookup.compat.geoip2.Reader() as reader:
     assert reader.country("8.8.8.8").country.iso_code == "US"
 """,
+    "fleet": """
+import geolookup.fleet.reader, obstore, subprocess
+subprocess.run(["geolookup", "fleet", "init", "keys"], check=True)
+subprocess.run(["geolookup", "8.8.8.8"], check=True)
+subprocess.run(["geolookup", "fleet", "publish", "www", "--keys", "keys"], check=True)
+""",
     "zstd": """
 import subprocess
 from backports import zstd

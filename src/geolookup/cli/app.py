@@ -29,6 +29,7 @@ _COMMANDS = {
     "source": Announced("data.source", "source", "Say where default geolocations come from."),
     "sync": Announced("data.sync", "sync", "Pull the service's geolocations and publish them."),
     "generations": Announced("data.generations", "generations", "List, compare and restore what was published."),
+    "fleet": Announced("data.fleet", "fleet", "Publish to any number of readers, or be one of them."),
     "status": Announced("data.status", "status", "Show what is served, how old it is, and any problem."),
     "verify": Announced("data.status", "verify", "Check every byte of what is published."),
     "custom": Announced("edits.custom", "custom", "Create and change your own geolocations and blocks."),

@@ -1,0 +1,94 @@
+"""Patches of stacks, records and networks: made again byte for byte, and small if little changed."""
+
+import os
+import random
+import tempfile
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from geolookup.index.builder import IndexBuilder
+from geolookup.index.merging import write_merged
+from geolookup.index.reader import IndexReader
+from geolookup.index.stack import write_stack
+from geolookup.state.packs.patch import apply_patch, read_patch, whole_file, write_patch
+from tests.index import test_merging, test_records, test_stack
+from tests.support.examples import examples
+
+
+def _came_back(folder: str) -> int:
+    """Make the new file from the old one and a patch, and compare; the size of the patch."""
+    old, new, patch, again = (os.path.join(folder, name) for name in ("old", "new", "patch", "again"))
+    write_patch(patch, new, old, file=whole_file(new), base_name="", base_file=whole_file(old), is_index=True)
+    apply_patch(read_patch(patch), old, again)
+    assert Path(again).read_bytes() == Path(new).read_bytes()
+    return os.path.getsize(patch)
+
+
+@examples(25)
+@given(old=test_stack.STACKS, new=test_stack.STACKS)
+def test_a_stack_comes_back_though_its_sources_have_the_same_locids(
+    old: tuple[test_stack.Source, ...], new: tuple[test_stack.Source, ...]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for name, stack in (("old", old), ("new", new)):
+            own = Path(folder, f"of-{name}")
+            own.mkdir()
+            test_stack.stacked(own, stack).close()
+            (own / "stack").rename(Path(folder, name))
+        _came_back(folder)
+
+
+_ROWS = st.lists(st.sampled_from((4, 6)).flatmap(test_records.rows), max_size=12)
+
+
+@examples(25)
+@given(old=_ROWS, new=_ROWS, common=_ROWS)
+def test_records_come_back(
+    old: list[test_records.Row], new: list[test_records.Row], common: list[test_records.Row]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        test_records.write(Path(folder, "old"), common + old)
+        test_records.write(Path(folder, "new"), common + new)
+        _came_back(folder)
+
+
+_FACTS = st.lists(st.sampled_from((4, 6)).flatmap(test_merging.rows), max_size=10)
+
+
+@examples(25)
+@given(old=st.lists(_FACTS, min_size=1, max_size=3), new=st.lists(_FACTS, min_size=1, max_size=3))
+def test_networks_come_back(old: list[list[test_merging.Row]], new: list[list[test_merging.Row]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for name, sources in (("old", old), ("new", new)):
+            readers = []
+            for number, rows in enumerate(sources):
+                path = Path(folder, f"{name}-{number}")
+                test_merging.write(path, f"s{number}", rows)
+                readers.append((f"s{number}", IndexReader.open(path)))
+            write_merged(os.path.join(folder, name), readers)
+            for _, reader in readers:
+                reader.close()
+        _came_back(folder)
+
+
+def test_a_place_that_left_one_source_of_a_stack_leaves_the_numbers_of_all_others(tmp_path: Path) -> None:
+    rng = random.Random(7)
+    towns = [(locid, rng.randrange(1 << 30)) for locid in range(1, 4001)]
+    for name, gone in (("old", 0), ("new", 10)):
+        readers = []
+        for source in ("one", "two"):
+            builder = IndexBuilder("default", source=source)
+            for at, (locid, begin) in enumerate(sorted(towns, key=lambda town: town[1])):
+                if source == "one" and locid == gone:
+                    continue
+                slot = builder.add_location(locid, "SE", "", f"{source} {locid}", "", 1.0, 2.0, "", "")
+                first = (at << 10) + (begin & 255)
+                builder.add_block(slot, 4, first + (source == "two") * 256, first + 255 + (source == "two") * 256)
+            builder.write(tmp_path / f"{name}-{source}")
+            readers.append((source, IndexReader.open(tmp_path / f"{name}-{source}")))
+        write_stack(str(tmp_path / name), readers)
+        for _, reader in readers:
+            reader.close()
+    assert _came_back(str(tmp_path)) < 8_000

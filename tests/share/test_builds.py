@@ -299,10 +299,10 @@ def test_a_build_that_fails_is_tried_again_later_and_the_last_one_stays(
     assert len(calls) == 1
     with running.client() as client:
         assert client.get(CITY).status_code == 200
-    running.builder._not_before = 0.0
+    running.builder._retries._not_before = 0.0
     running.builder.step()
     assert len(calls) == 2
-    assert running.builder._not_before - time.monotonic() > 15  # each wait is twice as long
+    assert running.builder._retries._not_before - time.monotonic() > 15  # each wait is twice as long
     monkeypatch.undo()
     edit(running, "Teltow")  # a newer publish is built at once
     running.builder.step()

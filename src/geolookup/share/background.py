@@ -18,15 +18,11 @@ from geolookup.model.errors import GeoLookupError, NoStateError
 from geolookup.share.build import Edition, build, key_of
 from geolookup.share.shelf import Bench
 from geolookup.state.base.current import read_current
+from geolookup.state.publishing.following import Retries, follow
 from geolookup.web.logs import log_to_standard_error
 
 logger = logging.getLogger("geolookup.service")
 
-#: How often it is checked whether something was published.
-LOOK_S = 0.5
-#: Seconds until a build that failed is tried again; each failure of the same publish doubles them.
-_RETRY_S = 10.0
-_LONGEST_RETRY_S = 600.0
 #: How often it is checked whether files are over.
 _SWEEP_S = 30.0
 #: How much a build gives way to those who answer requests.
@@ -63,8 +59,7 @@ class BackgroundBuilds:
         self._told: str | None = None
         self._built_of: tuple[int, ...] | None = None
         self._missing: tuple[str, ...] = ()
-        self._failed: tuple[str, int] = ("", 0)
-        self._not_before = 0.0
+        self._retries = Retries()
         self._sweep_at = 0.0
 
     def start(self) -> None:
@@ -78,14 +73,7 @@ class BackgroundBuilds:
             self._thread.join(_CLOSING_S)
 
     def _run(self) -> None:
-        while not self._stop.is_set():
-            try:
-                self.step()
-            except GeoLookupError as error:
-                self._tell(str(error))
-            except OSError as error:
-                self._tell(f"{self._bench.folder}: {error.strerror}")
-            self._stop.wait(LOOK_S)
+        follow(self.step, self._tell, self._stop, folder=self._bench.folder)
 
     def step(self) -> None:
         """Look once: build if something new is published, remove what is over.
@@ -96,7 +84,7 @@ class BackgroundBuilds:
             self._bench.sweep(self._clock())
             self._sweep_at = time.monotonic() + _SWEEP_S
         wanted = self._wanted()
-        if wanted is None or (wanted == self._failed[0] and time.monotonic() < self._not_before):
+        if wanted is None or not self._retries.may(wanted):
             return
         done = self._build()
         if done:
@@ -108,12 +96,10 @@ class BackgroundBuilds:
             if catalog.missing:
                 logger.warning("not offered, since no source says what they hold: %s", ", ".join(catalog.missing))
         if done and catalog is not None and catalog.key == wanted:
-            self._failed = "", 0
+            self._retries.done()
         elif not self._stop.is_set():
             # It failed; or it was of something newer, which the next look finds, or of what damage leaves to be served.
-            times = self._failed[1] + 1 if wanted == self._failed[0] else 0
-            self._failed = wanted, times
-            self._not_before = time.monotonic() + min(_LONGEST_RETRY_S, _RETRY_S * 2**times)
+            self._retries.failed(wanted)
 
     def _wanted(self) -> str | None:
         """The key of what must be built; None if it is there."""

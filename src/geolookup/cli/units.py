@@ -40,6 +40,7 @@ _ON_FAILURE = "OnFailure=geolookup-failure@%n.service"
 #: The file for a secret that came from the environment: the printed text must not contain secrets.
 _SECRETS = "/etc/geolookup"
 SHARE_SERVICE = "geolookup-share.service"
+FLEET_SERVICE = "geolookup-fleet.service"
 _PATHS = ("tokens", "tls_cert", "tls_key", "access_log")
 #: Seconds for the builder and the workers to end, beyond what answers may take.
 _PATIENCE_S = 20
@@ -550,6 +551,57 @@ def share_unit(settings: Settings, given: Mapping[str, Any], defaults: Mapping[s
         shown = " and ".join(files)
         notes.append(f"{shown}: {user_of(home)} must be able to read them, and own the file of tokens (mode 0600)")
     return "\n".join(lines), notes
+
+
+def fleet_unit(settings: Settings, arguments: Iterable[str], *, writes: Iterable[str]) -> tuple[str, list[str]]:
+    """The hardened unit with which systemd runs a long-running command of ``geolookup fleet``, and the next steps.
+
+    ``writes`` are the paths that it may write besides the state.
+
+    :raises SettingsError: if a value cannot be written into a unit
+    """
+    program, *more = executable()
+    given = [*more, "fleet", *arguments]
+    require_runnable(program)
+    home = home_of(settings)
+    environment, credentials = _settings_in(environment_of(settings), _config())
+    secrets, notes = _secrets(settings)
+    for name, path in secrets.items():
+        credentials.append((name.removesuffix("_file"), path))
+        environment[f"GEOLOOKUP_{name.upper()}"] = f"%d/{name.removesuffix('_file')}"
+    state, writable = state_lines(home)
+    writable += writes
+    environment["GEOLOOKUP_HOME"] = "%S/geolookup" if home is None else specifiers(home)
+    for text in (program, *given, *environment.values(), *writable):
+        if not text.isprintable():
+            raise SettingsError(f"{text!r} has a control character, which no unit can hold: rename it")
+    what = "publish to" if "publish" in given else "follow"
+    lines = [
+        f"# /etc/systemd/system/{FLEET_SERVICE}",
+        "# Written by `geolookup fleet … --print-systemd` from the settings in force then; for systemd 250 and newer.",
+        "[Unit]",
+        f"Description=geolookup: {what} a fleet",
+        "Wants=network-online.target",
+        "After=network-online.target",
+        _ON_FAILURE,
+        "",
+        "[Service]",
+        command("ExecStart", program, given),
+        *_surroundings(home, environment, credentials, state, writable),
+        f"SuccessExitStatus={exit_codes.TERMINATED}",
+        "Restart=on-failure",
+        "RestartSec=30",
+        "# What the settings forbid waits for a person.",
+        "RestartPreventExitStatus=2",
+        "",
+        *hardening(home),
+        *places([program, *writable]),
+        "",
+        "[Install]",
+        "WantedBy=multi-user.target",
+        "",
+    ]
+    return "\n".join(lines), [*notes_of(home, program), *notes]
 
 
 def _arguments(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:

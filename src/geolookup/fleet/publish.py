@@ -72,6 +72,7 @@ class Memory(msgspec.Struct, kw_only=True):
     snapshot: int = 0
     targets: int = 0
     signed_until: str = ""
+    ends_at: str = ""
     root: int = 0
     manifest: Manifest | None = None
     manifest_blob: str = ""
@@ -242,7 +243,7 @@ class _Publish:
             text = self._store.read(f"{METADATA}/{name}", _MOST_METADATA)
             if text is None:
                 continue
-            with contextlib.suppress(*keyring.ERRORS):
+            with contextlib.suppress(*keyring.ERRORS, KeyError):
                 found: Metadata[Any] = Metadata.from_bytes(text)
                 if isinstance(found.signed, kind):
                     key = self._signer.public_key
@@ -439,6 +440,7 @@ class _Publish:
             if os.path.exists(f"{path}.next"):
                 os.replace(f"{path}.next", path)
         memory.manifest, memory.signed_until = made, signed_until
+        memory.ends_at = timestamp.expires.isoformat()
         memory.layer = self._layer
         self._save()
         return timestamp.expires.isoformat()

@@ -54,6 +54,8 @@ class GeoLookup:
         as_of: "Reference | None" = None,
     ) -> None:
         self._home = home = os.path.abspath(home)
+        #: Of one that was opened from a fleet's address: fetches what is new, and says whether there was something.
+        self.fetch: Callable[[], bool] | None = None
         self._native = accelerator()
         self._follower = Follower(home, self._native, freshness=freshness, as_of=as_of, instead=instead)
         own = all(getattr(type(self), name) is getattr(GeoLookup, name) for name in _FAST)
@@ -71,6 +73,22 @@ class GeoLookup:
     def look_soon(self) -> None:
         """Have the next lookup look at CURRENT, even if the last one did a moment ago."""
         self._follower.look_soon()
+
+    def refresh(self) -> bool:
+        """Fetch what the builder of a fleet has published since: true if something was new, and is served from now on.
+
+        Only for what `geolookup.open` opened from an address; no lookup ever fetches anything.
+
+        :raises SettingsError: if it was not
+        :raises UpstreamError: if the fleet cannot be reached, or must not be believed: what is served goes on
+        """
+        if self.fetch is None:
+            raise SettingsError(
+                f"{self._home}: was not opened from an address: `geolookup sync` fetches what is new there"
+            )
+        found = self.fetch()
+        self.look_soon()
+        return found
 
     def edit(self) -> "Editor":
         """An editor of the same state: lookups here see its edits at once."""

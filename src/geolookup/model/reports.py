@@ -185,7 +185,7 @@ class StateCheck:
     do about it, "" if nothing. A check is ``not tried`` if this user may not do what it takes.
     """
 
-    name: Literal["write", "disk", "edits", "lock", "runs"]
+    name: Literal["write", "disk", "edits", "lock", "runs", "signature"]
     verdict: Literal["ok", "warning", "wrong", "not tried"]
     what: str
     advice: str = ""

@@ -31,8 +31,9 @@ def open(  # noqa: A001
     max_age: "str | float | timedelta | None" = None,
     stale: "StaleRule | None" = None,
     fallback: Literal["registry"] | None = None,
+    root: str | os.PathLike[str] | bytes | None = None,
 ) -> GeoLookup:
-    """Open a state directory for lookups.
+    """Open a state directory for lookups, or a fleet by its address.
 
     ``path`` is the directory; with none, ``GEOLOOKUP_HOME``, the settings file or the platform's user data directory
     say where it is. No state is made: it is an error if nothing has been published there, unless
@@ -46,11 +47,25 @@ def open(  # noqa: A001
     ``"serve"``, ``"warn"`` (once, in the log) or ``"refuse"`` (they raise StaleDataError). These three replace the
     settings of their names. Lookups as of another time are never stale, and have no fallback.
 
+    ``path`` may be the ``https://`` address of a fleet, and ``root`` its root.json: a file's path, or its bytes. What
+    is published there is fetched now, and at each `GeoLookup.refresh`, into the user's cache directory
+    (``XDG_CACHE_HOME``), which the next one to open it finds. If it cannot be fetched, what is there already is opened,
+    with a warning.
+
     :raises NoStateError: if nothing has been published in the directory; the message names it, why it was looked for
         there, and what to do
+    :raises UpstreamError: if a fleet is opened for the first time, and cannot be fetched
     :raises UnknownGenerationError: if ``as_of`` means no kept generation
     :raises SettingsError: if the settings, or ``max_age``, ``stale`` or ``fallback``, cannot be used
     """
+    if isinstance(path, str) and path.startswith(("https://", "http://")):
+        from geolookup.sync.remote import open_fleet  # late: it needs what a sync needs
+
+        if as_of is not None or fallback is not None:
+            raise SettingsError("a fleet is opened as it is now: as_of and fallback are for state directories")
+        return open_fleet(path, root, settings, freshness_of(settings, max_age, stale))
+    if root is not None:
+        raise SettingsError("root is for a fleet, whose address begins with https://")
     settings, home = resolve(path, settings)
     return _open(home, settings, as_of, freshness_of(settings, max_age, stale), _fallback_of(settings, fallback))
 

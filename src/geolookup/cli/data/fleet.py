@@ -1,19 +1,25 @@
 """``fleet …``: keys, publishing what is served here, and joining as a reader."""
 
 import os
+import threading
+from collections.abc import Callable
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from geolookup.base.reasons import reason
 from geolookup.base.text import count
-from geolookup.cli import interrupt, output
+from geolookup.cli import exit_codes, interrupt, output
 from geolookup.cli.groups import LazyGroup
 from geolookup.cli.options import json_option, load_settings, state_directory, wait_option
+from geolookup.cli.units import fleet_unit
 from geolookup.exports import licences
 from geolookup.model.errors import MissingExtraError, SettingsError
+from geolookup.settings import times
 from geolookup.settings.table import Settings
 from geolookup.settings.times import shown
+from geolookup.state.base import clock
 
 if TYPE_CHECKING:
     from geolookup.fleet.publish import Published
@@ -77,10 +83,19 @@ def init(folder: str, root_keys: int, threshold: int, as_json: bool) -> None:
     help="`default` leaves the custom geolocations out: whoever reads FOLDER can read them, too.",
 )
 @click.option("--licence-allows", is_flag=True, help="The licences of all sources let this fleet have their data.")
+@click.option("--follow", is_flag=True, help="Go on, and publish each change of what is served, until it is ended.")
+@click.option("--print-systemd", is_flag=True, help="Print the unit that runs this with --follow.")
 @click.option("--take-over", is_flag=True, help="Publish from here from now on, in place of another builder.")
 @json_option
 def publish(
-    place: str | None, keys: str | None, layer: str | None, licence_allows: bool, take_over: bool, as_json: bool
+    place: str | None,
+    keys: str | None,
+    layer: str | None,
+    licence_allows: bool,
+    follow: bool,
+    print_systemd: bool,
+    take_over: bool,
+    as_json: bool,
 ) -> None:
     """Publish what is served here to FOLDER, signed, as static files.
 
@@ -91,20 +106,38 @@ def publish(
     Example: geolookup fleet publish /srv/geo --keys keys/
     """
     settings = load_settings()
-    with_settings = _publisher(settings, place, keys, layer, licence_allows=licence_allows)
-    done = with_settings(take_over)
+    if print_systemd:
+        given: dict[str, Any] = {
+            "keys": keys and os.path.abspath(keys),
+            "layer": layer,
+            "licence_allows": licence_allows,
+        }
+        where = [] if place is None else [place if "://" in place else os.path.abspath(place)]
+        _print_unit(
+            settings, ["publish", *where, "--follow"], given, writes=[*where, *([given["keys"]] if keys else [])]
+        )
+        return
+    call, home = _publisher(settings, place, keys, layer, licence_allows=licence_allows)
+    done = call(take_over)
     if done.custom:
         output.note(
             f"geolookup: whoever can read {done.place} can read the names and networks of "
             f"{count(done.custom, 'custom geolocation')}: --layer default leaves them out"
         )
     output.emit(as_json, done.as_dict, _published(done))
+    if follow:
+        from geolookup.fleet.following import follow_builder
+
+        def say(found: "Published") -> None:
+            output.emit(as_json, found.as_dict, _published(found))
+
+        follow_builder(home, call, say, output.fail, threading.Event())
 
 
 def _publisher(
     settings: Settings, place: str | None, keys: str | None, layer: str | None, *, licence_allows: bool
-) -> Any:
-    """A call that publishes, with what the options and the state's memory say."""
+) -> "tuple[Callable[..., Published], str]":
+    """A call that publishes, with what the options and the state's memory say; and the state directory."""
     from geolookup.fleet import publish as publishing
 
     directory = state_directory(settings)
@@ -126,7 +159,7 @@ def _publisher(
         interrupt.writing_to(str(store))
         return publishing.publish(directory.home, store, keys=keys, layer=chosen, allowed=allowed, take_over=take_over)
 
-    return call
+    return call, directory.home
 
 
 def _store(place: str) -> "Store":
@@ -180,3 +213,199 @@ def _joined(done: "Received") -> str:
         f"joined the fleet of {done.builder} at {done.url}: generation {done.generation} is its "
         f"{done.builder_generation}; from now on: geolookup sync"
     )
+
+
+@fleet.command("follow")
+@click.option("--every", default="10s", show_default=True, metavar="TIME", help="How often to ask for what is new.")
+@click.option("--print-systemd", is_flag=True, help="Print the unit that runs this.")
+@json_option
+def follow_fleet(every: str, print_systemd: bool, as_json: bool) -> None:
+    """Fetch what is new again and again, until it is ended; for readers.
+
+    \b
+    If nothing is new, two small files are asked for. A timer with `geolookup sync` does as well.
+    Example: geolookup fleet follow --every 30s
+    """
+    from geolookup.fleet import reader
+    from geolookup.fleet.following import follow_reader
+    from geolookup.state.publishing.run import running
+
+    settings = load_settings()
+    try:
+        every_s = times.seconds(every)
+    except ValueError as error:
+        raise click.BadParameter(reason(error), param_hint="--every") from error
+    if print_systemd:
+        _print_unit(settings, ["follow", "--every", every], {}, writes=[])
+        return
+    directory = state_directory(settings)
+    if reader.joined(directory.home) is None:
+        raise SettingsError(f"{directory.home}: is no reader: geolookup fleet join URL --root FILE")
+    reader.require_no_sources(settings)
+
+    def sync() -> "Received":
+        with running(directory) as run:
+            return reader.sync(run, settings)
+
+    def say(found: "Received") -> None:
+        ways = ", ".join(f"{name} {way}" for name, way in found.way.items() if way != "there")
+        text = (
+            f"published generation {found.generation}, which is {found.builder_generation} of {found.builder}: "
+            f"{found.bytes_read:,} bytes ({ways or 'nothing but what is said of it'})"
+        )
+        output.emit(as_json, found.as_dict, text)
+
+    interrupt.working_on(directory)
+    follow_reader(directory.home, sync, say, output.fail, threading.Event(), every_s=every_s)
+
+
+@fleet.command("status")
+@json_option
+def fleet_status(as_json: bool) -> int:
+    """Show what this machine publishes, or what it reads, and until when that is signed.
+
+    \b
+    Exit status: 0; 1 if the signatures have ended, or it is neither builder nor reader.
+    Example: geolookup fleet status
+    """
+    from geolookup.fleet import publish, reader
+
+    directory = state_directory(load_settings())
+    joined, memory = reader.joined(directory.home), publish.remembered(directory.home)
+    current = directory.named_current()
+    if joined is not None and current is not None:
+        published, seen = current.published, joined.versions
+        found: dict[str, Any] = {
+            "role": "reader",
+            "place": joined.url,
+            "builder": published.get("builder"),
+            "generation": current.generation,
+            "builder_generation": published.get("builder_generation"),
+            "published_there": published.get("published_there"),
+            "published_here": current.published_at,
+            "signed_until": joined.ends_at,
+            "versions": None if seen is None else seen._asdict(),
+        }
+    elif memory is not None and memory.manifest is not None:
+        found = {
+            "role": "builder",
+            "place": memory.place,
+            "builder": memory.manifest.builder,
+            "generation": memory.manifest.generation,
+            "published_there": memory.manifest.published_at,
+            "layer": memory.layer,
+            "signed_until": memory.ends_at,
+            "keys": memory.keys,
+            "whole_bytes": {name: file.whole.bytes for name, file in memory.manifest.files.items()},
+            "steps_bytes": {name: [s.blob.bytes for s in file.steps] for name, file in memory.manifest.files.items()},
+            "versions": {"root": memory.root, "timestamp": memory.timestamp, "snapshot": memory.snapshot},
+        }
+    else:
+        raise SettingsError(
+            f"{directory.home}: neither publishes nor reads: geolookup fleet publish FOLDER, or geolookup fleet join "
+            "URL --root FILE"
+        )
+    ended = not found["signed_until"] or datetime.fromisoformat(found["signed_until"]) <= clock.wall()
+    found["ended"] = ended
+    if as_json:
+        output.json_result(found)
+    else:
+        output.lines(_status_lines(found))
+    return exit_codes.FAILED if ended else exit_codes.DONE
+
+
+def _status_lines(found: dict[str, Any]) -> list[str]:
+    lines = []
+    for name, value in found.items():
+        if name in ("ended", "versions", "steps_bytes", "whole_bytes") or value is None:
+            continue
+        text = shown(value) if name in ("published_there", "published_here", "signed_until") and value else str(value)
+        if name == "signed_until" and found["ended"]:
+            text += ": ENDED"
+        lines.append(f"{name.replace('_', ' ') + ':':<20}{text}")
+    for name, size in found.get("whole_bytes", {}).items():
+        steps = found["steps_bytes"][name]
+        last = f"; the last of {count(len(steps), 'step')}: {steps[-1]:,}" if steps else ""
+        lines.append(f"{name + ':':<20}{size:,} bytes{last}")
+    if found["versions"]:
+        told = ", ".join(f"{name} {value}" for name, value in found["versions"].items() if name != "keys")
+        lines.append(f"{'versions:':<20}{told}")
+    return lines
+
+
+def _print_unit(settings: Settings, arguments: list[str], given: dict[str, Any], *, writes: list[str]) -> None:
+    for name, value in given.items():
+        if value:
+            arguments += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    unit, notes = fleet_unit(settings, arguments, writes=[path for path in writes if "://" not in path])
+    click.echo(unit, nl=False)
+    for note in notes:
+        output.note(f"geolookup: {note}")
+
+
+@fleet.group()
+def root() -> None:
+    """Change the keys of a fleet.
+
+    \b
+    Example: geolookup fleet root rotate keys/ --new-publish-key
+    """
+
+
+@root.command()
+@click.argument("folder", metavar="DIR")
+@click.option("--new-publish-key", is_flag=True, help="Revoke the publish key, and make another.")
+@click.option("--add", multiple=True, metavar="FILE", help="Make another root key in FILE; may be repeated.")
+@click.option("--drop", multiple=True, metavar="KEYID", help="Revoke the root key whose identifier begins so.")
+@click.option("--threshold", type=int, metavar="N", help="How many root keys must sign from now on.")
+@click.option(
+    "--key", "key_files", multiple=True, metavar="FILE", help="Sign with this root key, too, which is elsewhere."
+)
+@json_option
+def rotate(
+    folder: str,
+    new_publish_key: bool,
+    add: tuple[str, ...],
+    drop: tuple[str, ...],
+    threshold: int | None,
+    key_files: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Make the next root.json with other keys, and sign it with the root keys that are here.
+
+    \b
+    The next publish hands it to the readers, which follow. If more root keys must sign, it waits in DIR
+    for `fleet root sign`.
+    Examples:
+      geolookup fleet root rotate keys/ --new-publish-key
+      geolookup fleet root rotate keys/ --add keys/root-4.key --drop 3fa1c0 --key /media/safe/root-1.key
+    """
+    from geolookup.fleet import keys
+
+    made, waits = keys.rotate(
+        folder, new_publish=new_publish_key, add=add, drop=drop, threshold=threshold, keys=key_files
+    )
+    _say_root(folder, made.signed.version, waits, as_json=as_json)
+
+
+@root.command()
+@click.argument("folder", metavar="DIR")
+@click.option("--key", required=True, metavar="FILE", help="The root key to sign with.")
+@json_option
+def sign(folder: str, key: str, as_json: bool) -> None:
+    """Sign the root.json that waits in DIR with one more root key.
+
+    \b
+    Example: geolookup fleet root sign keys/ --key /media/safe/root-2.key
+    """
+    from geolookup.fleet import keys
+
+    made, waits = keys.sign(folder, key)
+    _say_root(folder, made.signed.version, waits, as_json=as_json)
+
+
+def _say_root(folder: str, version: int, waits: str | None, *, as_json: bool) -> None:
+    text = f"version {version} of root.json is in force: geolookup fleet publish hands it to the readers"
+    if waits is not None:
+        text = f"version {version} waits for more signatures in {waits}: geolookup fleet root sign {folder} --key FILE"
+    output.emit(as_json, {"folder": folder, "version": version, "waits": waits}, text)

@@ -12,9 +12,10 @@ from geolookup.base import disk
 from geolookup.model.errors import StateBusyError, StateError, StateUnwritableError
 from geolookup.model.reports import StateCheck
 from geolookup.state.base import failures, files
+from geolookup.state.base.clock import wall
 from geolookup.state.base.current import Current
 from geolookup.state.base.files import CHECK
-from geolookup.state.base.parts import parts_of
+from geolookup.state.base.parts import FLEET, is_received
 from geolookup.state.publishing.directory import StateDirectory
 
 #: One block of most file systems: an empty file may find room on a disk that is full.
@@ -32,7 +33,28 @@ def checks(directory: StateDirectory, current: Current | None) -> tuple[StateChe
         _edits(directory, current),
         _lock(directory.home),
         _runs(directory.home),
+        *_signature(current),
     )
+
+
+def _signature(current: Current | None) -> Iterator[StateCheck]:
+    """Of a reader: that what its fleet's builder signed has not ended."""
+    if current is None or not is_received(current.published):
+        return
+    ends = next((str(entry.get("ends_at", "")) for entry in current.sources if entry["name"] == FLEET), "")
+    try:
+        left = (datetime.fromisoformat(ends) - wall()).total_seconds()
+    except ValueError:
+        left = 0.0
+    if left <= 0:
+        yield StateCheck(
+            name="signature",
+            verdict="wrong",
+            what=f"freeze: what the fleet's builder signed has ended ({ends or 'when is not known'})",
+            advice="look at the builder (`geolookup fleet publish` signs anew), and at what is between",
+        )
+    else:
+        yield StateCheck(name="signature", verdict="ok", what=f"signed until {ends}")
 
 
 def not_tried(found: tuple[StateCheck, ...]) -> list[str]:
@@ -117,7 +139,7 @@ def gauges(directory: StateDirectory, current: Current | None) -> dict[str, Gaug
 
 def _dates(current: Current) -> dict[str, float]:
     """The moment, in seconds of Unix time, that the data of each served source are of, by its name."""
-    served = {part.name for part in parts_of(current.published)}
+    served = current.serves
     dates = {str(entry["name"]): str(entry["dated"]) for entry in current.sources if entry.get("dated")}
     moments = {name: datetime.fromisoformat(dated) for name, dated in dates.items() if name in served}
     return {name: (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() for name, at in moments.items()}

@@ -197,8 +197,6 @@ def parse_ends(first: str, last: str) -> "tuple[Family, int, int]":
 
 
 def _parse_network(text: str) -> "tuple[Family, int, int]":
-    from netaddr import AddrFormatError, IPNetwork
-
     address, _, bits = text.partition("/")
     family, value = parse(address)
     width = 128 if ":" in address else 32
@@ -206,17 +204,15 @@ def _parse_network(text: str) -> "tuple[Family, int, int]":
         raise InvalidRangeError(f"{text!r} has a netmask: write {network_of}")
     if not (bits.isascii() and bits.isdecimal() and int(bits) <= width):
         raise InvalidRangeError(f"{text!r} is not a network: after the slash stands a number of bits, 0 to {width}")
+    length = int(bits)
     if width == 128 and family == 4:  # a network inside ::ffff:0:0/96
-        if int(bits) < 96:
+        if length < 96:
             raise InvalidRangeError(f"{text!r} has host bits set: the address does not begin a network of that size")
-        bits = str(int(bits) - 96)
-    try:
-        network = IPNetwork(f"{to_text(family, value)}/{bits}")
-    except (AddrFormatError, ValueError) as error:
-        raise InvalidRangeError(f"{text!r} is not a network") from error
-    if network.first != value:
-        raise InvalidRangeError(f"{text!r} has host bits set: did you mean {network.cidr}?")
-    return family, network.first, network.last
+        length -= 96
+    hosts = (1 << (32 if family == 4 else 128) - length) - 1
+    if value & hosts:
+        raise InvalidRangeError(f"{text!r} has host bits set: did you mean {to_text(family, value & ~hosts)}/{length}?")
+    return family, value, value | hosts
 
 
 #: What people put between the ends of a range: hyphens and dashes.

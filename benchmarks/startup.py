@@ -31,7 +31,7 @@ py-modules = ["benchmark_nothing"]
 """,
     "benchmark_nothing.py": "def main():\n    return 0\n",
 }
-_SOURCES = ("src", "docs", "pyproject.toml", "README.md", "LICENSE")
+_SOURCES = ("src", "docs", "pyproject.toml", "setup.py", "README.md", "LICENSE")
 
 
 def install(folder: str) -> tuple[str, str]:

@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-ELSEWHERE = {"test", "dev", "bench"}
+ELSEWHERE = {"test", "dev", "bench", "release"}
 
 #: One call of each extra, as a program. Each runs with a state of its own, where the bundled data answer.
 CALLS = {

@@ -165,6 +165,14 @@ GOALS = (
         "linear; 1 GB",
         lambda now: now["segments/build MiB/64"] <= 1024,
     ),
+    Goal(
+        "what pip installs, for lookups alone (`--no-deps`); for all commands, each of which builds with numpy",
+        "150 MB in 28 packages for either",
+        "{install/alone/MB:.0f} MB; {install/base/MB:.0f} MB in {install/base/packages:.0f} packages",
+        "numpy alone {install/numpy/MB:.0f} MB",
+        "60 MB",
+        lambda now: max(now["install/alone/MB"], now["install/base/MB"]) <= 60,
+    ),
 )
 
 

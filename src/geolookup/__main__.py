@@ -36,8 +36,15 @@ def _main() -> int:
         found = _answers(arguments)
         if found is not None:
             return _write(*found)
-    from geolookup.cli.app import run
+    try:
+        from geolookup.cli.app import run
+    except ModuleNotFoundError as error:
+        if (error.name or "geolookup").partition(".")[0] == "geolookup":
+            raise
+        from geolookup.cli import exit_codes, streams
 
+        streams.fail(f"this needs more than an address: pip install geolookup, with its dependencies ({error})")
+        return exit_codes.FAILED
     return run()
 
 

@@ -54,7 +54,7 @@ bench: setup  ## print the benchmark tables, on a data set shaped like a city da
 
 constraints: setup  ## choose the newest releases of all dependencies anew, with their checksums
 	$(RESOLVE) --extra dev --output-file constraints.txt pyproject.toml
-	echo setuptools | $(RESOLVE) --extra postgres --constraints constraints.txt --output-file constraints-image.txt pyproject.toml -
+	echo setuptools | $(RESOLVE) --extra postgres --extra fleet --constraints constraints.txt --output-file constraints-image.txt pyproject.toml -
 
 dist: setup  ## build the source distribution and wheels of the last commit, twice, and compare their bytes
 	rm -rf dist

@@ -168,7 +168,7 @@ def unpack_file(path: str, target: str, most_bytes: int) -> None:
             if machine.unused_data or file.read(1):
                 raise ValueError("something stands behind it")
     except zstd.ZstdError as error:
-        raise ValueError(f"it is not compressed as it should be: {error}") from error
+        raise ValueError(f"it is not compressed as it should be: {reason(error)}") from error
 
 
 def _unpacked(data: bytes, most_bytes: int) -> bytes:
@@ -177,7 +177,7 @@ def _unpacked(data: bytes, most_bytes: int) -> bytes:
     try:
         found = bytes(machine.decompress(data, most_bytes))
     except zstd.ZstdError as error:
-        raise ValueError(f"it is not compressed as it should be: {error}") from error
+        raise ValueError(f"it is not compressed as it should be: {reason(error)}") from error
     if not machine.eof:
         raise ValueError("it was cut short, or is too long")
     return found

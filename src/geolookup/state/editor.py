@@ -18,7 +18,7 @@ from geolookup.model.fields import UNKNOWN
 from geolookup.model.named import block_of, require_narrow
 from geolookup.model.types import FIELD_NAMES, Geolocation, IPBlock, NewGeolocation
 from geolookup.state.base.current import Current
-from geolookup.state.base.parts import has_service, is_received
+from geolookup.state.base.parts import has_service
 from geolookup.state.base.signals import Terminated, terminate
 from geolookup.state.base.sqlite import RUN_WAIT_S
 from geolookup.state.edits import decisions
@@ -458,8 +458,8 @@ def _require_own(current: Current) -> None:
 
     :raises EditError: if it is a reader of a fleet: another machine can
     """
-    if is_received(current.published):
-        builder = current.published.get("builder", "another machine")
+    builder = current.published.get("builder")  # which the record of a reader's generation has
+    if builder is not None:
         raise EditError(
             f"this machine is a reader of a fleet: edit on {builder}, which publishes to it. Nothing was changed"
         )

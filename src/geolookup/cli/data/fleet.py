@@ -75,7 +75,7 @@ def init(folder: str, root_keys: int, threshold: int, as_json: bool) -> None:
 
 
 @fleet.command()
-@click.argument("place", metavar="[FOLDER|S3]", required=False)
+@click.argument("place", metavar="[FOLDER|s3://BUCKET/PREFIX]", required=False)
 @_keys_option
 @click.option(
     "--layer",
@@ -100,7 +100,8 @@ def publish(
     """Publish what is served here to FOLDER, signed, as static files.
 
     \b
-    FOLDER is what a web server serves. It and the keys are remembered. If nothing changed, the signature is
+    FOLDER is what a web server serves; s3://BUCKET/PREFIX an object store, with credentials from the
+    environment (AWS_ACCESS_KEY_ID …). It and the keys are remembered. If nothing changed, the signature is
     renewed: without a publish, readers warn after seven days. What is published is signed, and not secret.
     Exit status: 0 done, 1 failed, 75 another builder publishes there.
     Example: geolookup fleet publish /srv/geo --keys keys/
@@ -165,9 +166,13 @@ def _publisher(
 def _store(place: str) -> "Store":
     from geolookup.fleet.store import Folder
 
-    if "://" in place:
-        raise SettingsError(f"{place}: is no folder")
-    return Folder(place)
+    if "://" not in place:
+        return Folder(place)
+    try:
+        from geolookup.fleet.bucket import Bucket
+    except ImportError as error:
+        raise MissingExtraError(f"object stores need obstore: pip install 'geolookup[fleet]' ({error})") from error
+    return Bucket(place)
 
 
 def _published(done: "Published") -> str:

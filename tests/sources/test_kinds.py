@@ -1,5 +1,6 @@
 """What is particular to single kinds."""
 
+import datetime
 import json
 from pathlib import Path
 
@@ -127,13 +128,28 @@ def test_a_decimal_comma_is_a_bad_row_that_says_what_to_write(tmp_path: Path) ->
     ]
 
 
-def test_text_in_another_encoding_or_with_other_line_ends_is_told_as_that(tmp_path: Path) -> None:
+def test_utf16_is_read_and_text_with_other_line_ends_is_told_as_that(tmp_path: Path) -> None:
     text = "network,country\n10.0.0.0/24,DE\n"
     for encoding in ("utf-16", "utf-16-le", "utf-16-be"):
-        with pytest.raises(DataFileError, match=r"it is UTF-16, and must be UTF-8: convert it, .*`iconv -f utf-16"):
-            read_all(write(tmp_path, text.encode(encoding)))
+        assert len(read_all(write(tmp_path, text.encode(encoding)))[0]) == 1
     with pytest.raises(DataFileError, match=r"its lines end in carriage returns alone .*first is \"network,country\":"):
         read_all(write(tmp_path, text.replace("\n", "\r")))
+
+
+def test_all_sheets_of_a_workbook_that_name_ranges_are_read(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.append(["read", "me"])
+    for name, network in (("North", "10.0.0.0/24"), ("South", "10.0.1.0/24")):
+        sheet = book.create_sheet(name)
+        sheet.append(["network", "country", "latitude"])
+        sheet.append([network, "DE", 52.5])
+        sheet.append([datetime.date(2012, 5, 3), "DE", 52.5])
+    path = tmp_path / "office.xlsx"
+    book.save(path)
+    batches, gathered = read_all(path)
+    assert len(batches) == 2
+    assert [(row.file, row.line) for row in gathered.bad_in_order()] == [("North", 3), ("South", 3)]
 
 
 def test_the_registry_is_the_bundled_data() -> None:

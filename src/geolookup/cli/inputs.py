@@ -21,22 +21,22 @@ def shown(name: str) -> str:
 
 
 @contextlib.contextmanager
-def opened(name: str) -> Iterator[BinaryIO]:
-    """The bytes of a file, decompressed; ``-`` is standard input, which stays open.
+def opened(name: str, *, sheet: str | None = None) -> Iterator[BinaryIO]:
+    """The bytes of a file, decompressed; of a workbook its ``sheet`` as CSV. ``-`` is standard input, which stays open.
 
     :raises click.UsageError: if the file cannot be opened
-    :raises DataFileError: if it is an archive, or UTF-16
+    :raises DataFileError: if it is an archive, or a workbook of several sheets
     :raises MissingExtraError: if decompressing it needs a package that is not installed
     """
     if name == "-":
-        yield content_of(shown(name), sys.stdin.buffer)
+        yield content_of(shown(name), sys.stdin.buffer, sheet=sheet)
         return
     try:
         stream = open(name, "rb")  # noqa: SIM115 - closed below; the with would have the reading in the try
     except OSError as error:
         raise click.UsageError(f"{name}: cannot be read: {error.strerror}") from error
     with stream:
-        yield content_of(name, stream)
+        yield content_of(name, stream, sheet=sheet)
 
 
 def read_addresses(name: str, delimiter: str | None = None) -> Iterator[tuple[str, str]]:

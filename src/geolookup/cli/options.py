@@ -98,6 +98,9 @@ def delimiter_option(help: str) -> Callable[[Callable[..., Any]], Callable[..., 
     return click.option("--delimiter", type=_Delimiter(), metavar="CHAR", help=help)
 
 
+sheet_option = click.option(
+    "--sheet", metavar="NAME", help="Which sheet of a workbook (.xlsx, .ods) is read, if several could be."
+)
 as_of_option = click.option(
     "--as-of",
     metavar="WHEN",

@@ -21,6 +21,7 @@ FORMS: Final = get_args(Form)
 
 _BY_END: Final[dict[str, Form]] = {
     ".csv": "csv", ".tsv": "csv", ".ndjson": "ndjson", ".jsonl": "ndjson", ".parquet": "parquet", ".pq": "parquet",
+    ".xlsx": "csv", ".ods": "csv",
 }  # fmt: skip
 _PARQUET: Final = b"PAR1"
 #: Bytes of a text that are searched together.

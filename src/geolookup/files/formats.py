@@ -4,6 +4,7 @@ The compressions are gzip, bzip2, xz, and Zstandard by an extra; the archives ar
 """
 
 import bz2
+import codecs
 import gzip
 import io
 import lzma
@@ -117,6 +118,9 @@ def is_undecided(head: bytes) -> bool:
 _ZIP_MAGICS: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _TAR_MAGIC: Final = b"ustar"
 _TAR_MAGIC_AT: Final = 257
+#: As much of a file as tells whether it is UTF-16: an even number of bytes.
+_UTF16_BYTES: Final = 512
+_UTF16_PIECE: Final = 1 << 16
 #: The beginning of UTF-16: its mark, or two characters of ASCII.
 _UTF16: Final = {
     "utf-16": re.compile(rb"\xff\xfe|\xfe\xff"),
@@ -136,5 +140,36 @@ def is_tar(head: bytes) -> bool:
 
 
 def utf16_of(head: bytes) -> str | None:
-    """The encoding of a file that begins as UTF-16 does, by the name that iconv has for it, or None."""
-    return next((encoding for encoding, beginning in _UTF16.items() if beginning.match(head)), None)
+    """The encoding of a text in UTF-16 that begins so, or None: other binary data may begin as it does."""
+    encoding = next((encoding for encoding, beginning in _UTF16.items() if beginning.match(head)), None)
+    text = "" if encoding is None else head[:_UTF16_BYTES].decode(encoding, "replace")
+    return None if "\0" in text or "\ufffd" in text else encoding
+
+
+class FromUtf16(io.RawIOBase):
+    """A text in UTF-16 as UTF-8, without its byte order mark. It fails as damaged data do if it is cut short."""
+
+    def __init__(self, below: Stream, encoding: str) -> None:
+        self._below = below
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+        self._left = b""
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """See `io.RawIOBase`."""
+        while not self._left and (data := self._below.read(_UTF16_PIECE)):
+            self._left = self._decoder.decode(data).removeprefix("\ufeff").encode("utf-8", "surrogatepass")
+        if not self._left:
+            self._decoder.decode(b"", final=True)
+        data, self._left = self._left[: len(buffer)], self._left[len(buffer) :]
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        """Close the stream below, too."""
+        if not self.closed:
+            self._below.close()
+        super().close()

@@ -14,18 +14,19 @@ _BLOCK_BYTES = 1 << 20
 class Lines:
     """An iterator of the lines of a file, each with its ``\\n``; the last may lack it.
 
-    A line that is not UTF-8 is read as Latin-1 if ``latin1`` allows it. Otherwise lone surrogates stand for its bytes,
-    and ``undecoded`` counts it: callers must look at that count.
+    A line that is not UTF-8 is read as cp1252 (Latin-1, as Windows writes it) if ``cp1252`` allows it, and ``guessed``
+    counts it. Otherwise lone surrogates stand for its bytes, and ``undecoded`` counts it: callers must look at that.
 
     :raises DataFileError: while iterating, if the file is damaged or cut short, or a line is too long
     """
 
-    def __init__(self, member: Member, limits: Limits, *, latin1: bool = False) -> None:
+    def __init__(self, member: Member, limits: Limits, *, cp1252: bool = False) -> None:
         self.name = member.name
         self.undecoded = 0
+        self.guessed = 0
         self._member = member
         self._most = limits.line_bytes
-        self._latin1 = latin1
+        self._cp1252 = cp1252
         self._number = 0
 
     def __iter__(self) -> Iterator[str]:
@@ -72,14 +73,23 @@ class Lines:
             try:
                 yield line.decode("utf-8")
             except UnicodeDecodeError:
-                if self._latin1:
-                    yield line.decode("latin-1")
+                if self._cp1252:
+                    self.guessed += 1
+                    yield in_cp1252(line)
                 else:
                     self.undecoded += 1
                     yield line.decode("utf-8", "surrogateescape")
 
     def _refuse(self, ahead: int) -> None:
         raise DataFileError(f"{self.name}, line {self._number + ahead + 1}: the line has more than {self._most} bytes")
+
+
+def in_cp1252(data: bytes) -> str:
+    """Text in cp1252; the five bytes that it does not define are read as Latin-1."""
+    try:
+        return data.decode("cp1252")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
 
 
 def has_surrogates(text: str) -> bool:

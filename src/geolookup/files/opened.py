@@ -9,11 +9,14 @@ import tarfile
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any, BinaryIO, Final, cast
 
-from geolookup.files.formats import compression_of, is_tar, is_undecided, is_zip, utf16_of
+from geolookup.base.text import harmless
+from geolookup.files.formats import FromUtf16, compression_of, is_tar, is_undecided, is_zip, utf16_of
 from geolookup.files.streams import BoundedStream, Chained, Limits, Stream, reading_errors
+from geolookup.files.workbooks import Part, Sheet, convert, is_workbook, refuse_old
 from geolookup.model.errors import DataFileError
 
 #: How much of each file is looked at to tell its kind.
@@ -31,7 +34,7 @@ class Member:
 
     ``name`` is for messages; ``inside`` its name in the archive or folder, empty for an input of one file. ``head`` has
     the first 64 KiB. ``open`` reads it from the beginning, any number of times. ``path`` is set if a file holds these
-    bytes as they are.
+    bytes as they are. ``is_sheet`` is true for a sheet of a workbook, as CSV.
     """
 
     name: str
@@ -39,6 +42,7 @@ class Member:
     head: bytes
     open: Callable[[], BoundedStream]
     path: str | None
+    is_sheet: bool = False
 
     def seekable(self) -> IO[bytes]:
         """The content as an open file that can be mapped: the file itself, or a temporary copy without a name.
@@ -63,16 +67,21 @@ class Member:
 
 
 class Opened:
-    """An input: ``name`` for messages, and its files, ``members``, in the order of their names."""
+    """An input: ``name`` for messages, and its files, ``members``, in the order of their names.
 
-    def __init__(self, path: str | os.PathLike[str], limits: Limits) -> None:
-        """Open a file, an archive or a folder.
+    Each sheet of a workbook is a file of CSV, in the workbook's order; ``sheet`` is the only one that is read. Text in
+    UTF-16 is read as UTF-8.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], limits: Limits, *, sheet: str | None = None) -> None:
+        """Open a file, an archive, a workbook or a folder.
 
         :raises DataFileError: if it cannot be read, is damaged at its beginning, or is larger than the limits allow
         """
         self.name = os.fspath(path)
         self._limits = limits
-        self._archives: list[zipfile.ZipFile] = []
+        self._sheet = sheet
+        self._closing: list[zipfile.ZipFile | IO[bytes]] = []
         try:
             if os.path.isdir(self.name):
                 found = [member for inside, full in self._files() for member in self._file(full, full, inside)]
@@ -81,16 +90,18 @@ class Opened:
         except BaseException:
             self.close()
             raise
-        self.members = tuple(sorted(found, key=lambda member: member.inside))
+        self.members = tuple(sorted(found, key=lambda member: "" if member.is_sheet else member.inside))
+        if sheet is not None and not any(member.is_sheet for member in found):
+            raise DataFileError(f"{self.name}: is not a workbook, and has no sheet")
 
     def fitting(self, fits: Callable[[Member], bool]) -> list[Member]:
         """The files that fit; a file that is alone fits anything, since its kind may have been forced."""
         return [member for member in self.members if len(self.members) == 1 or fits(member)]
 
     def close(self) -> None:
-        """Close the archive; harmless when repeated."""
-        for archive in self._archives:
-            archive.close()
+        """Close the archives; harmless when repeated."""
+        for each in self._closing:
+            each.close()
 
     def _files(self) -> Iterator[tuple[str, str]]:
         """The files of a folder, and of folders in it: GeoLite2's zip holds a dated one."""
@@ -143,7 +154,15 @@ class Opened:
             yield from self._layers(name, inside, open_expanded, None, depth + 1)
         elif is_tar(head):
             yield from self._tar(name, opener)
+        elif (encoding := utf16_of(head)) is not None:
+
+            def open_utf8() -> BoundedStream:
+                return BoundedStream(name, FromUtf16(opener(), encoding), self._limits, None)
+
+            with open_utf8() as stream:
+                yield Member(name, inside, stream.read(HEAD_BYTES), open_utf8, None)
         else:
+            refuse_old(name, head)
             yield Member(name, inside, head, opener, path)
 
     def _tar(self, name: str, opener: Callable[[], BoundedStream]) -> Iterator[Member]:
@@ -176,7 +195,11 @@ class Opened:
     def _zip(self, path: str) -> Iterator[Member]:
         with reading_errors(path):
             archive = zipfile.ZipFile(path)
-        self._archives.append(archive)
+            self._closing.append(archive)
+            workbook = is_workbook(archive)
+        if workbook:
+            yield from self._workbook(path)
+            return
         entries = archive.infolist()
         self._check_count(len(entries))
         for entry in entries:
@@ -190,6 +213,21 @@ class Opened:
                 return BoundedStream(name, content, self._limits, lambda: entry.compress_size)
 
             yield from self._layers(name, entry.filename, open_entry, None, 1)
+
+    def _workbook(self, path: str) -> Iterator[Member]:
+        with open(path, "rb") as file:
+            content, sheets = convert(path, file, sheet=self._sheet)
+        self._closing.append(content)
+        for sheet in sheets:
+
+            def open_sheet(sheet: Sheet = sheet) -> BoundedStream:
+                return BoundedStream(path, Part(content, sheet.begin, sheet.end), self._limits, None)
+
+            with open_sheet() as stream:
+                head = stream.read(HEAD_BYTES)
+            alone = len(sheets) == 1
+            name = path if alone else f"{path}, sheet {harmless(sheet.name, 40)!r}"
+            yield Member(name, "" if alone else sheet.name, head, open_sheet, None, is_sheet=True)
 
 
 class _Closing:
@@ -228,13 +266,20 @@ class _ClosingTar:
 
 
 def content_of(
-    name: str, stream: Any, limits: Limits = _ANY_SIZE, before_read: Callable[[], None] | None = None, depth: int = 0
+    name: str,
+    stream: Any,
+    limits: Limits = _ANY_SIZE,
+    before_read: Callable[[], None] | None = None,
+    depth: int = 0,
+    *,
+    sheet: str | None = None,
 ) -> BinaryIO:
-    """The content of an open file: itself unless it is compressed. ``name`` is for messages.
+    """The content of an open file: itself unless it is compressed, a workbook or UTF-16. ``name`` is for messages.
 
-    ``limits`` and ``before_read`` (see `BoundedStream`) hold for each layer of compression, ``depth`` counts them.
+    Of a workbook it is the sheet of that name as CSV, or its only one; UTF-16 is read as UTF-8. ``limits`` and
+    ``before_read`` (see `BoundedStream`) hold for each layer of compression, ``depth`` counts them.
 
-    :raises DataFileError: if it is an archive, UTF-16, or compressed too many times over
+    :raises DataFileError: if it is an archive, a workbook of several sheets, or compressed too many times over
     :raises MissingExtraError: if decompressing it needs a package that is not installed
     """
     if not hasattr(stream, "peek"):  # a test's stand-in, or what a browser sent
@@ -254,16 +299,50 @@ def content_of(
             raise DataFileError(f"{name}: is compressed more than {limits.depth} times over")
         below = compression.reader(cast("IO[bytes]", stream))
         expanded = Chained(BoundedStream(name, below, limits, None, before_read))
-        return content_of(name, io.BufferedReader(expanded, _BUFFER_BYTES), limits, before_read, depth + 1)
+        stream = io.BufferedReader(expanded, _BUFFER_BYTES)
+        return content_of(name, stream, limits, before_read, depth + 1, sheet=sheet)
     if (encoding := utf16_of(head)) is not None:
-        raise DataFileError(
-            f"{name}: is UTF-16, and must be UTF-8: convert it first, for example with `iconv -f {encoding} -t utf-8`"
-        )
+        utf8 = Chained(BoundedStream(name, FromUtf16(stream, encoding), limits, None, before_read))
+        return io.BufferedReader(utf8, _BUFFER_BYTES)
+    refuse_old(name, head)
     if is_zip(head):
+        with _copied(name, stream, limits, before_read) as copy:
+            if (found := _sheet_of(name, copy, sheet)) is not None:
+                return found
         raise DataFileError(f"{name}: is a zip archive: take the file out of it first, for example with `unzip -p`")
     if is_tar(head):
         raise DataFileError(f"{name}: is a tar archive: take the file out of it first, for example with `tar -xO`")
     return cast("BinaryIO", stream)
+
+
+@contextmanager
+def _copied(name: str, stream: BinaryIO, limits: Limits, before_read: Callable[[], None] | None) -> Iterator[IO[bytes]]:
+    """The rest of a stream as a file without a name: an archive is read from its end."""
+    with reading_errors(name), tempfile.TemporaryFile(prefix="geolookup-") as copy:
+        bounded = BoundedStream(name, stream, limits, None, before_read)
+        while data := bounded.read(_COPY_BYTES):
+            copy.write(data)
+        copy.flush()
+        yield copy
+
+
+def _sheet_of(name: str, copy: IO[bytes], sheet: str | None) -> BinaryIO | None:
+    """A sheet of a workbook as CSV; None if it is another archive.
+
+    :raises DataFileError: if none was named and there are several, or it cannot be read
+    """
+    try:
+        with zipfile.ZipFile(copy) as archive:
+            if not is_workbook(archive):
+                return None
+    except zipfile.BadZipFile:
+        return None
+    content, sheets = convert(name, copy, sheet=sheet)
+    if len(sheets) > 1:
+        content.close()
+        names = ", ".join(harmless(each.name, 40) for each in sheets)
+        raise DataFileError(f"{name}: has several sheets: {names}. Say which is meant: --sheet NAME")
+    return io.BufferedReader(Part(content, sheets[0].begin, sheets[0].end), _BUFFER_BYTES)
 
 
 class _Resumed(io.RawIOBase):

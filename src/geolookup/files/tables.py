@@ -21,7 +21,7 @@ from geolookup.files.streams import Limits
 from geolookup.model.errors import DataFileError
 
 CHUNK_ROWS = 32768
-_NAMED = 20
+MOST_NAMED = 20
 NOT_UTF8 = "is not UTF-8: convert the file, for example with `iconv -f latin1 -t utf-8`"
 
 
@@ -74,14 +74,14 @@ class Table:
         limits: Limits,
         report: Report,
         *,
-        latin1: bool = False,
+        cp1252: bool = False,
         skip: int = 0,
         separator: str = ",",
         quotes: bool = True,
     ) -> None:
         self.name = member.name
         self._report = report
-        self._lines = Lines(member, limits, latin1=latin1)
+        self._lines = Lines(member, limits, cp1252=cp1252)
         lines = chain.from_iterable(self._lines.blocks())
         for _ in range(skip):
             next(lines, None)
@@ -90,10 +90,15 @@ class Table:
             lines, strict=True, delimiter=separator, quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
         )
 
-    def header(self) -> list[str]:
+    @property
+    def guessed(self) -> int:
+        """The lines so far that are not UTF-8, and were read as cp1252."""
+        return self._lines.guessed
+
+    def header(self, *, repeated: bool = False) -> list[str]:
         """The first row: its column names, lower-cased and without blanks around them.
 
-        :raises DataFileError: if there is none, or it names a column twice
+        :raises DataFileError: if there is none, or it names a column twice and that may not be
         """
         try:
             first = next((row for row in self._reader if row), None)
@@ -104,7 +109,7 @@ class Table:
         header = [column.strip().lower() for column in first]
         named = [column for column in header if column]  # beside a table spreadsheets write columns without a name
         twice = next((column for at, column in enumerate(named) if column in named[:at]), None)
-        if twice is not None:
+        if twice is not None and not repeated:
             raise DataFileError(f"{self.name}, line {1 + self._skipped}: a column is named twice: {twice!r:.60}")
         return header
 
@@ -173,7 +178,7 @@ class BadRows:
     """
 
     def __init__(self, closing: str = "nothing was loaded: correct what is named, and load again") -> None:
-        self._closing = closing
+        self.closing = closing
         self._named: list[str] = []
         self._count = 0
 
@@ -183,7 +188,7 @@ class BadRows:
     def add(self, problem: str | DataFileError) -> None:
         """Note one; its text says in which file and line."""
         self._count += 1
-        if len(self._named) < _NAMED:
+        if len(self._named) < MOST_NAMED:
             self._named.append(str(problem))
 
     def add_unnamed(self, count: int) -> None:
@@ -199,4 +204,4 @@ class BadRows:
             return
         more = self._count - len(self._named)
         lines = [*self._named, *([f"and {more} more bad {'row' if more == 1 else 'rows'}"] if more else [])]
-        raise DataFileError(*lines, self._closing)
+        raise DataFileError(*lines, self.closing)

@@ -5,7 +5,6 @@ import re
 from collections.abc import Mapping, Sequence
 
 from geolookup.base.text import harmless
-from geolookup.files.formats import utf16_of
 from geolookup.files.opened import Member, Opened
 from geolookup.files.streams import Limits
 from geolookup.model.errors import DataFileError, SettingsError
@@ -45,7 +44,6 @@ KINDS: tuple[Kind, ...] = (
 
 _BY_NAME = {kind.name: kind for kind in KINDS}
 _SHOWN_FILES = 5
-_UTF16_BYTES = 128
 #: The beginning of a page that a server answers in place of a file: a login, an error, a list of a folder.
 _HTML = re.compile(rb"\s*<(?:!doctype\s+html|html|head|title)\b", re.IGNORECASE)
 
@@ -120,8 +118,6 @@ def kind_of(opened: Opened) -> Kind:
         return found
     if len(opened.members) == 1 and not opened.members[0].head:
         raise DataFileError(f"{opened.name}: the file is empty")
-    if len(opened.members) == 1 and _is_utf16(opened.members[0].head):
-        raise DataFileError(f"{opened.name}: {_seen(opened)}")
     raise DataFileError(
         f"{opened.name}: {_seen(opened)}: no kind of source begins so. There are:",
         *(f"  {kind.name}: {kind.summary}" for kind in KINDS),
@@ -146,19 +142,11 @@ def _seen(opened: Opened) -> str:
     return _content(members[0], 120)
 
 
-def _is_utf16(head: bytes) -> bool:
-    """True if it reads as UTF-16: other binary data may begin as that does."""
-    text = head[:_UTF16_BYTES].decode(utf16_of(head) or "ascii", "replace")
-    return utf16_of(head) is not None and "\0" not in text and "\ufffd" not in text
-
-
 def _content(member: Member, most: int) -> str:
     """A file's content in a few words."""
     head = member.head
     if not head:
         return "it is empty"
-    if _is_utf16(head):
-        return f"it is UTF-16, and must be UTF-8: convert it, for example with `iconv -f {utf16_of(head)} -t utf-8`"
     if b"\0" in head:
         begin = f"it holds binary data that begin with {head[:8].hex(' ')}"
         return f"{begin} (a MaxMind DB that was cut short has lost the metadata at its end)"

@@ -451,3 +451,16 @@ def test_facts_that_no_source_can_say_draw_a_warning(tmp_path: Path, capsys: pyt
     code, out = enriched(tmp_path, b"ip\n8.8.8.8\n", "in.csv", "out.csv", "--fields", "city,asn")
     assert (code, out.decode()) == (0, "ip,geo_city,geo_asn\n8.8.8.8,Orléans,\n")
     assert "no source says who runs addresses, so asn will be empty" in capsys.readouterr().err
+
+
+def test_a_workbook_is_read_and_not_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.append(["who", "ip"])
+    book.active.append(["a, b", "8.8.8.8"])
+    out = io.BytesIO()
+    book.save(out)
+    code, found = enriched(tmp_path, out.getvalue(), "in.xlsx", "out.csv", "--fields", "country")
+    assert (code, found) == (0, b'who,ip,geo_country\n"a, b",8.8.8.8,FR\n')
+    assert enriched(tmp_path, out.getvalue(), "in.xlsx", "out.xlsx") == (2, b"")
+    assert "out.xlsx: say with --out-format which format to write" in capsys.readouterr().err

@@ -12,7 +12,7 @@ import click
 from geolookup.cli import inputs, interrupt, output
 from geolookup.cli.inputs import Tally, ok_options
 from geolookup.cli.lookup.unsaid import warn_of_unsaid
-from geolookup.cli.options import delimiter_option
+from geolookup.cli.options import delimiter_option, sheet_option
 from geolookup.columns.common import DEFAULT_FIELDS, FIELDS, checked_fields
 from geolookup.exports.target import open_target
 from geolookup.files.formats import compression_named
@@ -31,6 +31,8 @@ _BY_END = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
+#: The ends of the names of workbooks, which are read as CSV and not written.
+_WORKBOOKS = (".xlsx", ".ods")
 
 
 @click.command()
@@ -49,6 +51,7 @@ _BY_END = {
     "--out-format", type=click.Choice(FORMS), help="The format of OUT, if its name does not tell; else that of IN."
 )
 @delimiter_option("What stands between the values of CSV. In IN it is found by the header if this is not given.")
+@sheet_option
 @click.option(
     "--pick",
     type=click.Choice(["first", "last"]),
@@ -73,6 +76,7 @@ def enrich(
     in_format: "Form | None",
     out_format: "Form | None",
     delimiter: str | None,
+    sheet: str | None,
     pick: Pick,
     threads: int,
     **ok: bool,
@@ -81,7 +85,8 @@ def enrich(
 
     \b
     Reads and writes CSV, NDJSON and Parquet of any length in constant memory; - is standard input
-    or output. gzip, Zstandard, bzip2 and xz are decompressed; a name that ends in .gz, .zst, .bz2 or .xz
+    or output. A workbook (.xlsx, .ods) is read, and not written.
+    gzip, Zstandard, bzip2 and xz are decompressed; a name that ends in .gz, .zst, .bz2 or .xz
     is written compressed. From CSV to CSV, and from NDJSON to NDJSON, every byte of a row is kept and the
     answers are added at its end. OUT appears once it is complete. Needs pyarrow: pip install 'geolookup[arrow]'.
     Ports, brackets, quotes and blanks around an address are left out. The columns have the same names and
@@ -96,7 +101,7 @@ def enrich(
       geolookup enrich log.csv out.csv --fields country,time_zone,asn,as_organization,is_hosting_provider
     """
     names = checked_fields(fields)
-    read_as = in_format or _form(source)
+    read_as = in_format or ("csv" if _plain_name(source).lower().endswith(_WORKBOOKS) else _form(source))
     if read_as is None:
         raise click.UsageError(f"{source}: say with --in-format which format it has: {', '.join(FORMS)}")
     write_as = out_format or _form(target) or (read_as if target == "-" else None)
@@ -108,7 +113,7 @@ def enrich(
     tally = Tally(**ok)
     interrupt.writing_to(target)
     with contextlib.ExitStack() as stack:
-        stream = stack.enter_context(inputs.opened(source))
+        stream = stack.enter_context(inputs.opened(source, sheet=sheet))
         as_is = read_as == write_as and (target == "-" or _is_tsv(source) == _is_tsv(target))
         reader = _reader(
             shown,

@@ -54,14 +54,14 @@ def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[block
         _read_places(member, skip, request, gathered, nowhere)
     for member, skip in found[_BLOCKS]:
         gathered.begin_file(member.inside)
-        table = Table(member, request.limits, gathered, latin1=True, skip=skip)
+        table = Table(member, request.limits, gathered, cp1252=True, skip=skip)
         table.header()
         for chunk in table.chunks(len(_BLOCKS), exact=True):
             yield _blocks(chunk, nowhere, gathered)
 
 
 def _read_places(member: Member, skip: int, request: Request, gathered: Gathered, nowhere: set[str]) -> None:
-    table = Table(member, request.limits, gathered, latin1=True, skip=skip)
+    table = Table(member, request.limits, gathered, cp1252=True, skip=skip)
     table.header()
     for chunk in table.chunks(len(_PLACES), exact=True):
         for at, (number, *values) in enumerate(chunk.rows):

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         Segment,
         StaleRule,
     )
+    from geolookup.settings.sites import SitesSettings
     from geolookup.settings.source import SourceSettings
     from geolookup.settings.table import Settings
     from geolookup.state.editor import Editor
@@ -137,6 +138,7 @@ __all__ = [
     "ServiceError",
     "Settings",
     "SettingsError",
+    "SitesSettings",
     "SourceSettings",
     "SourceStatus",
     "StaleDataError",
@@ -194,6 +196,7 @@ _HOMES = {
     "Reference": "state.publishing.catalogue",
     "Segment": "model.types",
     "Settings": "settings.table",
+    "SitesSettings": "settings.sites",
     "SourceSettings": "settings.source",
     "RunFailure": "model.reports",
     "SourceStatus": "model.reports",

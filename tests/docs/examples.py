@@ -210,6 +210,10 @@ True
 ...     [(source.name, source.kind, source.serves) for source in geo.status().sources]
 [('service', 'service', True)]
 """,
+    "SitesSettings": """
+>>> geolookup.SitesSettings(fields={"city": "Place"}).fields["city"]
+'Place'
+""",
     "SourceSettings": """
 >>> office = geolookup.SourceSettings(name="office", location="/srv/geo/office.csv")
 >>> settings = geolookup.Settings(url="https://geo.example.com", sources=(office,))

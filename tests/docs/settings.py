@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from geolookup.settings.sites import described_sites
 from geolookup.settings.source import described_source
 from geolookup.settings.table import GROUPS, PREFIX, Setting, described
 
@@ -70,6 +71,22 @@ def _sources() -> Iterator[str]:
         "| --- | --- | --- |",
     )
     for setting in described_source():
+        yield f"| {' | '.join(_escaped(cell) for cell in (f'`{setting.name}`', setting.allowed, setting.text))} |"
+    yield from (
+        "",
+        "## Sites",
+        "",
+        "The table `[sites]` of the file says how the organisation's own list of sites is read.",
+        "",
+        "```toml",
+        "[sites]",
+        'fields = {city = "Place", blocks = "LAN"}',
+        "```",
+        "",
+        "| key | must be | what it is for |",
+        "| --- | --- | --- |",
+    )
+    for setting in described_sites():
         yield f"| {' | '.join(_escaped(cell) for cell in (f'`{setting.name}`', setting.allowed, setting.text))} |"
     yield ""
 

@@ -159,8 +159,8 @@ def test_what_differs_in_any_field_is_not_claimed(editor: Editor, home: str, dif
 def test_two_equal_geolocations_are_an_error_that_names_them_and_changes_nothing(editor: Editor, home: str) -> None:
     fields = site("a").fields
     publish(home, [place(-3, "10.20.0.0/16", **fields), place(-4, **fields)])
-    for attempt in ([site("a", "10.20.0.0/16")], [site("a"), site("b", **fields)], [site("c"), site("a")]):
-        with pytest.raises(DataFileError, match=r"equal in all fields: -3 .*, -4 .*Which one is it"):
+    for attempt in ([site("a")], [site("a"), site("b", **fields)], [site("c"), site("a")]):
+        with pytest.raises(DataFileError, match=r"equal in all fields to 2 geolocations: -3 .*, -4 .*Which one is it"):
             apply_sites(editor, attempt, file="sites.toml")
     assert editor.pending() == []
     assert editor.sites() == {}
@@ -206,11 +206,12 @@ def test_names_may_be_exchanged(editor: Editor) -> None:
 
 def test_a_site_that_cannot_be_made_so_changes_nothing(editor: Editor, tmp_path: Any) -> None:
     apply(editor, site("a", "10.20.0.0/16"))
+    editor.create(name="by hand", blocks=["10.99.0.0/16"], country="DE", latitude=1.0, longitude=2.0)
     before = layer(editor), editor.outbox(), editor.sites()
     path = tmp_path / "sites.toml"
-    bad = site("b", "10.9.0.0/16"), site("b", latitude=None), site("b", latitude=91.0), site("b", city="x" * 1001)
+    bad = site("b", "10.99.0.0/16"), site("b", latitude=None), site("b", latitude=91.0), site("b", city="x" * 1001)
     reasons = (
-        r"line 19: site 'b': 10.9.0.0/16 belongs to custom geolocation -1, which no file",
+        r"line 19: site 'b': 10.99.0.0/16 belongs to custom geolocation -\d+, which no file",
         r"line \d+: site 'b': latitude is missing",
         r"line \d+: site 'b': latitude is a number of degrees from -90 to 90, not 91.0",
         r"line \d+: site 'b': city has 1001 characters",
@@ -243,13 +244,35 @@ def test_an_apply_is_published_once_and_one_that_fails_halfway_leaves_nothing(
 
 def test_a_block_of_a_geolocation_that_goes_in_the_same_apply_is_free(editor: Editor) -> None:
     apply(editor, site("a", "10.20.0.0/16"))
-    assert apply(editor, site("b", "10.20.0.0/16", "10.9.0.0/16"), prune_all=True) == [
+    by_hand = {"blocks": ["10.99.0.0/16"], "country": "DE", "latitude": 1.0, "longitude": 2.0}
+    editor.create(name="by hand", **by_hand)
+    assert apply(editor, site("b", "10.20.0.0/16", "10.99.0.0/16"), prune_all=True) == [
         "- delete geolocation",
         "- delete a",
+        "- delete by hand",
         "+ create b",
-        "+ add 10.9.0.0/16 to b",
         "+ add 10.20.0.0/16 to b",
+        "+ add 10.99.0.0/16 to b",
     ]
+
+
+def test_a_second_machine_takes_the_services_geolocations_by_their_blocks(editor: Editor, home: str) -> None:
+    publish(home, [place(-3, "10.20.0.0/16", city="Koeln"), place(-4, "10.21.0.0/16", "10.22.0.0/16", city="Bonn")])
+    apply(editor, site("a", "10.20.0.0/16"), site("b", "10.21.0.0/16", "10.22.0.0/16", "10.23.0.0/16"))
+    assert editor.sites() == {"a": -3, "b": -4}
+    assert {locid: len(blocks) for locid, (_, blocks) in layer(editor).items()} == {-3: 1, -4: 3}
+
+
+def test_a_site_that_fits_two_by_blocks_is_asked_for_and_a_person_says_which(editor: Editor, home: str) -> None:
+    publish(home, [place(-3, "10.20.0.0/16", city="x"), place(-4, "10.21.0.0/16", city="y")])
+    sites = [site("a", "10.20.0.0/16", "10.21.0.0/16")]
+    with pytest.raises(
+        DataFileError, match=r"'a' shares .* with 2 geolocations: -3 \(10.20.0.0/16\), -4 \(10.21.0.0/16\)"
+    ):
+        plan_sites(editor, sites)
+    plan = plan_sites(editor, sites, takes={"a": -4}, prune_all=True)
+    assert plan.names == {"a": -4}
+    assert [str(change.kind) for change in plan.changes] == ["claim", "delete", "update", "add_block"]
 
 
 def test_a_plan_changes_nothing(editor: Editor) -> None:

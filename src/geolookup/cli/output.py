@@ -191,9 +191,9 @@ def _cell(value: Any) -> Any:
     return value
 
 
-def csv_result(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
-    """A result for spreadsheets: a line of names, and the rows."""
-    writer = csv.writer(sys.stdout, lineterminator="\n")
+def csv_result(header: Iterable[str], rows: Iterable[Iterable[Any]], out: "TextIO | None" = None) -> None:
+    """A result for spreadsheets: a line of names, and the rows; to standard output, or to a text of its own."""
+    writer = csv.writer(out or sys.stdout, lineterminator="\n")
     writer.writerow(header)
     writer.writerows(map(_cell, row) for row in rows)
 

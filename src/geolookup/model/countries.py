@@ -25,13 +25,21 @@ def wrong_country(text: str, whose: str = "its") -> str | None:
 
 def not_a_code(text: str, whose: str = "its") -> str:
     """Why a text is not a country, and the code to write in its place if that is known."""
-    code = _codes().get(_plain(text))
+    code = country_in_words(text)
     return f"{whose} country {text!r:.40} is not a code of two letters" + (f": write {code}" if code else "")
 
 
 def country_in_words(name: str) -> str:
-    """The code of the country of this English name, or ""."""
+    """The code of the country that has this name in one of eight languages; "" if none has, or several have."""
     return _codes().get(_plain(name), "")
+
+
+#: Names that people use, beside those of the tables.
+_SHORT = {
+    "usa": "US", "u s a": "US", "u s": "US", "united states of america": "US", "uk": "GB", "u k": "GB",
+    "great britain": "GB", "england": "GB", "grossbritannien": "GB", "grande bretagne": "GB", "holland": "NL",
+    "uae": "AE", "czech republic": "CZ", "tschechische republik": "CZ", "turkei": "TR", "turkey": "TR",
+}  # fmt: skip
 
 
 def _plain(name: str) -> str:
@@ -43,7 +51,23 @@ def _plain(name: str) -> str:
 
 @functools.cache
 def _codes() -> dict[str, str]:
-    """The code of each country by its plain English name."""
-    table = importlib.resources.files("geolookup_data").joinpath("rir-country-names.csv")
-    rows = csv.DictReader(table.read_text("utf-8").splitlines())
-    return {_plain(row["name"]): row["country"] for row in rows}
+    """The code of each country by its plain name: those of the registries, and of CLDR in eight languages.
+
+    A name that means two countries is left out.
+    """
+    found: dict[str, set[str]] = {name: {code} for name, code in _SHORT.items()}
+    for row in _rows("rir-country-names.csv"):
+        found.setdefault(_plain(row["name"]), set()).add(row["country"])
+    for row in _rows("country-names.csv"):
+        if row["kind"] == "country":
+            for name in (value for key, value in row.items() if key not in _NO_NAMES):
+                found.setdefault(_plain(name), set()).add(row["code"])
+    return {name: min(codes) for name, codes in found.items() if name and len(codes) == 1}
+
+
+_NO_NAMES = ("kind", "code", "geoname_id", "time_zone")
+
+
+def _rows(table: str) -> "csv.DictReader[str]":
+    text = importlib.resources.files("geolookup_data").joinpath(table).read_text("utf-8")
+    return csv.DictReader(text.splitlines())

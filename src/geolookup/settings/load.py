@@ -16,6 +16,7 @@ from geolookup.model.errors import SettingsError
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.settings.describe import checked, unknown
 from geolookup.settings.paths import NOT_SETTINGS, is_below_anothers_home, settings_path
+from geolookup.settings.sites import SITES_TABLE, SitesSettings, described_sites
 from geolookup.settings.source import (
     CUSTOM,
     KIND_NAMES,
@@ -33,6 +34,8 @@ _SERVICE_LINKS = re.compile(r"(SERVICE_(HOST|PORT)|PORT)(_.*)?", re.ASCII)
 
 
 _SETTINGS: dict[str, Setting] = {setting.name: setting for setting in described()}
+_TABLES = (SOURCE_TABLE, SITES_TABLE)
+_OF_SITES = {setting.name: setting for setting in described_sites()}
 _OF_SOURCE = {setting.name: setting for setting in described_source()}
 #: Members of the service as a whole, which stand at the top of the file.
 _NOT_OF_SERVICE = ("location", "token_file", "auth", "auth_header", "preset", "fields")
@@ -65,6 +68,7 @@ def load_with_origins(
     origins: dict[str, Origin] = {}
     written = _from_file(path, required=bool(environ.get("GEOLOOKUP_CONFIG")))
     tables = written.pop(SOURCE_TABLE, [])
+    sites = written.pop(SITES_TABLE, {})
     for name, value in written.items():
         values[name] = _checked(name, value, f"{path}: {name}", strict=True)
         origins[name] = Origin("file", path)
@@ -76,6 +80,9 @@ def load_with_origins(
     if tables != []:
         values["sources"] = read_sources(tables, path=path)
         origins["sources"] = Origin("file", path)
+    if sites != {}:
+        values["sites"] = _read_sites(sites, path=path)
+        origins["sites"] = Origin("file", path)
     for name, text in _from_environment(environ).items():
         values[name] = _checked(name, text, PREFIX + name.upper(), strict=False)
         origins[name] = Origin("environment", PREFIX + name.upper())
@@ -115,8 +122,8 @@ def _from_file(path: str, *, required: bool) -> dict[str, Any]:
                 f"`{secret}_file`"
             )
     for name in values:
-        if name not in _SETTINGS and name != SOURCE_TABLE:
-            raise SettingsError(f"{path}: {unknown(name, [*_SETTINGS, SOURCE_TABLE])}")
+        if name not in _SETTINGS and name not in _TABLES:
+            raise SettingsError(f"{path}: {unknown(name, [*_SETTINGS, *_TABLES])}")
     return values
 
 
@@ -207,6 +214,22 @@ def read_sources(tables: Any, *, path: str) -> tuple[SourceSettings, ...]:
             raise SettingsError(f"{path}: source {source.name}: another source has this name")
         found.append(source)
     return tuple(found)
+
+
+def _read_sites(table: Any, *, path: str) -> SitesSettings:
+    """The table of the organisation's sites.
+
+    :raises SettingsError: for an unknown key, or a value that is not allowed
+    """
+    where = f"{path}: [{SITES_TABLE}]"
+    if not isinstance(table, dict):
+        raise SettingsError(f"{path}: `{SITES_TABLE}` is a table: begin it with a line [{SITES_TABLE}]")
+    values = {}
+    for name, value in table.items():
+        if name not in _OF_SITES:
+            raise SettingsError(f"{where}: {unknown(name, list(_OF_SITES))}")
+        values[name] = checked(_OF_SITES[name], value, f"{where}: {name}", strict=True)
+    return SitesSettings(**values)
 
 
 def _read_source(table: Mapping[str, Any], *, where: str, folder: str) -> SourceSettings:

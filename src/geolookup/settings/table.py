@@ -11,6 +11,7 @@ from geolookup.settings.describe import Setting as Setting
 from geolookup.settings.describe import about as _about
 from geolookup.settings.describe import describe
 from geolookup.settings.paths import default_home
+from geolookup.settings.sites import SitesSettings
 from geolookup.settings.source import SERVICE, SourceSettings
 
 #: The parts of the list of settings, in the order of a page: the key of each, and its title.
@@ -31,7 +32,8 @@ _CHECK_MAX_AGE = "8d"
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Every setting with its default. A key ``x`` of the file is the variable ``GEOLOOKUP_X``.
 
-    ``url`` is None until an upstream is configured. ``sources`` are the tables ``[[source]]`` of the file. The secrets
+    ``url`` is None until an upstream is configured. ``sources`` are the tables ``[[source]]`` of the file, ``sites``
+    is its table ``[sites]``. The secrets
     themselves are not settings, so that no ``repr`` and no report can hold them: `secrets.read_secret`,
     `secrets.read_source_secret` and `secrets.read_ping_url` fetch them when a request needs them.
     """
@@ -100,6 +102,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = ""
 
     sources: tuple[SourceSettings, ...] = ()
+    sites: SitesSettings = SitesSettings()
 
     url: Annotated[
         str | None,

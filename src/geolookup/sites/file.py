@@ -1,31 +1,32 @@
-"""A file of sites, which people review: read and written as TOML or CSV."""
+"""A file of sites, which people keep: TOML, CSV or a workbook, read; and written as TOML or CSV."""
 
-import codecs
+import io
 import os
 import re
-from collections.abc import Iterable
-from typing import BinaryIO, Literal, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Any, BinaryIO, Literal, TypeAlias
 
+from geolookup.base.text import count, harmless
 from geolookup.files.formats import compression_named
-from geolookup.files.opened import content_of
-from geolookup.files.streams import reading_errors
+from geolookup.files.opened import HEAD_BYTES, Member, Opened, content_of
+from geolookup.files.streams import BoundedStream, Limits, reading_errors
 from geolookup.model.errors import DataFileError
-from geolookup.sites import csv as sites_csv
+from geolookup.model.fields import DEGREES, FIELD_NAMES
+from geolookup.sites import table
 from geolookup.sites import toml as sites_toml
-from geolookup.sites.site import Problems, Site, refuse_repetitions, site_of
+from geolookup.sites.site import Problems, Site, Where, refuse_repetitions, site_of
 
 Form: TypeAlias = Literal["toml", "csv"]
 
-#: Text of a TOML file of sites that a CSV's header cannot have.
-_TOML = re.compile(r"""^\s*(\[\[\s*["']?site|site\s*=)""", re.MULTILINE)
-
-
-#: The formats in which spreadsheet programs save by themselves.
-_SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
+#: Text of a TOML file of sites that a table's header cannot have.
+_TOML = re.compile(rb"""^\s*(\[\[\s*["']?site|site\s*=)""", re.MULTILINE)
+#: The ends of the names of tables.
+_TABLES = (".csv", ".tsv", ".xlsx", ".ods", ".xlsm", ".xls")
+_LIMITS = Limits(expanded_bytes=1 << 30)
 
 
 def form_of(path: str, form: Form | None = None) -> Form:
-    """The format of a file: as given, else by the end of its name, that of a compression aside.
+    """The format to write: as given, else by the end of the file's name, that of a compression aside.
 
     :raises DataFileError: if neither says it
     """
@@ -33,17 +34,16 @@ def form_of(path: str, form: Form | None = None) -> Form:
         return form
     if os.path.isdir(path):
         raise DataFileError(f"{path}: is a directory: give the name of a file")
-    compression = compression_named(path)
-    suffix = os.path.splitext(path if compression is None else path[: -len(compression.end)])[1].lower()
-    if suffix == ".toml":
+    if _plain(path).endswith(".toml"):
         return "toml"
-    if suffix in (".csv", ".tsv"):
+    if _plain(path).endswith((".csv", ".tsv")):
         return "csv"
-    if suffix in _SPREADSHEETS:
-        raise DataFileError(
-            f"{path}: is a spreadsheet, which is not read: save it as CSV (UTF-8) in the spreadsheet program"
-        )
     raise DataFileError(f"{path}: its name ends neither in .toml nor in .csv: say which it is with --format")
+
+
+def _plain(path: str) -> str:
+    compression = compression_named(path)
+    return (path if compression is None else path[: -len(compression.end)]).lower()
 
 
 def read_sites(
@@ -52,60 +52,105 @@ def read_sites(
     *,
     stream: BinaryIO | None = None,
     delimiter: str | None = None,
+    sheet: str | None = None,
+    fields: Mapping[str, str] | None = None,
     problems: Problems | None = None,
 ) -> list[Site]:
     """All sites of a file, or of ``stream`` under that name, in its order; decompressed if its first bytes say so.
 
-    TOML has a table ``[[site]]`` for each; CSV a line for each, its blocks in one column, separated by blanks, commas
-    or semicolons. Every key of `KEYS` except the coordinates must be there (in CSV, the columns of the coordinates too;
-    they may be empty). ``delimiter`` stands between the columns of CSV; if it is None, the header tells. Of a stream
-    without a form the content tells it. With ``problems`` bad sites are noted there and left out.
+    TOML has a table ``[[site]]`` for each; a table (CSV, or a sheet of a workbook) a line for each, or several with
+    blocks of it. Its columns are found by what people call them; ``fields`` names others, by ours. Those of the fields
+    may be missing. ``delimiter`` stands between the columns of CSV; if it is None, the header tells. Of a workbook with
+    several sheets ``sheet`` is the one. If neither ``form`` nor the name tells the format, the content does. With
+    ``problems`` bad sites are noted there and left out.
 
     :raises DataFileError: if it cannot be read, or sites are malformed, or have the name or a block of another: names
         the file, the line and the site of each, up to twenty
+    :raises SettingsError: if ``fields`` names something that a site does not have
     :raises MissingExtraError: if decompressing it needs a package that is not installed
     """
-    chosen = None if stream is not None and form is None else form_of(path, form)
-    text = _text(path, stream)
-    if chosen is None:
-        chosen = "toml" if _TOML.search(text) else "csv"
+    chosen = form
+    if stream is None:
+        chosen = form or (
+            "toml" if _plain(path).endswith(".toml") else "csv" if _plain(path).endswith(_TABLES) else None
+        )
+        if not os.path.exists(path):
+            raise DataFileError(f"{path}: cannot be read: no such file")
+        if os.path.isdir(path):
+            raise DataFileError(f"{path}: is a directory: give the name of a file")
+        opened = Opened(path, _LIMITS, sheet=sheet)
+        try:
+            return _read(path, opened.members, chosen, delimiter, fields or {}, problems)
+        finally:
+            opened.close()
+    with reading_errors(path):
+        data = content_of(path, stream, sheet=sheet).read()
+
+    def again() -> BoundedStream:
+        return BoundedStream(path, io.BytesIO(data), _LIMITS, None)
+
+    member = Member(path, "", data[:HEAD_BYTES], again, None, is_sheet=False)
+    return _read(path, [member], chosen, delimiter, fields or {}, problems)
+
+
+def _read(
+    path: str,
+    members: Iterable[Member],
+    form: Form | None,
+    delimiter: str | None,
+    fields: Mapping[str, str],
+    problems: Problems | None,
+) -> list[Site]:
     bad = Problems() if problems is None else problems
-    found = sites_toml.read(path, text) if chosen == "toml" else sites_csv.read(path, text, bad, delimiter)
-    sites = [site for values, where in found if (site := site_of(values, where, bad)) is not None]
+    member = _one(path, list(members), fields, delimiter)
+    found: list[tuple[dict[str, Any], Where]]
+    unsaid: frozenset[str] = frozenset()
+    told = table.Read()
+    if (form or ("toml" if _TOML.search(member.head) else "csv")) == "toml":
+        found = sites_toml.read(path, _text(member))
+    else:
+        found, told = table.read(member, bad, fields, delimiter)
+        has = {*told.read_as, *(DEGREES if "coordinates" in told.read_as else ())}
+        unsaid = frozenset(name for name in FIELD_NAMES if name not in has)
+    sites = [site for values, where in found if (site := site_of(values, where, bad, unsaid)) is not None]
     refuse_repetitions(sites, bad)
+    bad.said += told.said
+    for kind, (number, first) in told.converted.items():
+        bad.said.append(f"{path}: {number} {kind} ({first})")
+    bad.notes += [f"{path}: {number} {kind} ({first})" for kind, (number, first) in told.lost.items()]
     if problems is None:
         bad.refuse()
-    elif chosen == "csv":
-        problems.notes += sites_csv.notes(path, text, delimiter)
     return sites
 
 
-def _text(path: str, stream: BinaryIO | None) -> str:
+def _one(path: str, members: list[Member], fields: Mapping[str, str], delimiter: str | None) -> Member:
+    """The file that holds the sites: the only one, or the only sheet or file with a header."""
+    if len(members) == 1:
+        return members[0]
+    fitting = [member for member in members if table.is_of_sites(member, fields, delimiter)]
+    if len(fitting) == 1:
+        return fitting[0]
+    names = ", ".join(repr(harmless(member.inside, 40)) for member in fitting or members)
+    say = "Say which is meant: --sheet NAME" if any(member.is_sheet for member in members) else "Name one file"
+    what = f"{count(len(fitting), 'sheet')} hold sites" if fitting else "no sheet names the columns of sites"
+    raise DataFileError(f"{path}: {what}: {names}. {say}")
+
+
+def _text(member: Member) -> str:
+    with member.open() as stream:
+        data = stream.read()
     try:
-        if stream is None:
-            with open(path, "rb") as file:
-                data = _content(path, file)
-        else:
-            data = _content(path, stream)
-    except OSError as error:
-        raise DataFileError(f"{path}: cannot be read: {error.strerror}") from error
-    try:
-        return data.removeprefix(codecs.BOM_UTF8).decode("utf-8")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise DataFileError(
-            f"{path}, line {line}: is not UTF-8: save it as UTF-8, or convert it, for example with "
+            f"{member.name}, line {line}: is not UTF-8: save it as UTF-8, or convert it, for example with "
             "`iconv -f windows-1252 -t utf-8`"
         ) from error
-
-
-def _content(path: str, file: BinaryIO) -> bytes:
-    with reading_errors(path):
-        return content_of(path, file).read()
 
 
 def write_sites(sites: Iterable[Site], form: Form) -> str:
     """The sites as the text of a file: reading it again gives the same sites."""
     if form == "toml":
         return sites_toml.write(list(sites))
-    return sites_csv.write(list(sites))
+    return table.write(list(sites))

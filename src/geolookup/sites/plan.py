@@ -9,21 +9,23 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from geolookup.base.text import count
 from geolookup.model.checked import checked_fields, lacks_coordinates
 from geolookup.model.errors import EditError
-from geolookup.model.fields import DEGREES, FIELD_NAMES, UNKNOWN
+from geolookup.model.fields import DEGREES, UNKNOWN
 from geolookup.model.types import Geolocation, IPBlock
 from geolookup.settings.table import Settings
 from geolookup.sites.changes import Change, Kind, block_changes, custom_layer, in_order, make, take_back
-from geolookup.sites.site import Problems, Site, block_text, blocks_text
+from geolookup.sites.claims import Claims
+from geolookup.sites.site import Problems, Site, block_text
 from geolookup.sites.summary import Elsewhere, Owner, Summary
 from geolookup.sources.outlines import is_far, misfits
 from geolookup.state.base.actor import acting
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.outbox.payload import content_of, values_of
-from geolookup.state.edits.places.likeness import may_be_stored
 from geolookup.state.edits.places.place import Content
+from geolookup.state.generations.cities import City
 
 _MOST_NAMED = 20
 
@@ -51,14 +53,22 @@ class SitesPlan:
 
 
 def plan_sites(
-    editor: Editor, sites: list[Site], *, prune_all: bool = False, problems: Problems | None = None
+    editor: Editor,
+    sites: list[Site],
+    *,
+    prune_all: bool = False,
+    problems: Problems | None = None,
+    takes: Mapping[str, int | None] | None = None,
 ) -> SitesPlan:
     """The steps that `apply_sites` would make; nothing is changed. ``problems`` is what `read_sites` found already.
+
+    ``takes`` says which geolocation sites are, by their names: a number, or None for a new one.
 
     :raises DataFileError: if sites cannot be made as the file says: names the file, the line and the site of each
     """
     with editor.rehearsal():
-        return _Planner(editor, sites, prune_all=prune_all, bad=Problems() if problems is None else problems).plan()
+        bad = Problems() if problems is None else problems
+        return _Planner(editor, sites, prune_all=prune_all, bad=bad, takes=takes or {}).plan()
 
 
 def apply_sites(
@@ -69,12 +79,14 @@ def apply_sites(
     prune_all: bool = False,
     guard: Settings | None = None,
     problems: Problems | None = None,
+    takes: Mapping[str, int | None] | None = None,
 ) -> SitesPlan:
     """Make the custom layer match the file, all of it in one transaction, or nothing.
 
     A geolocation that an earlier file named and this one does not is deleted; with ``prune_all`` every other custom
-    one too. ``guard`` are the settings that say how much may go; None if anything may. ``problems`` is as in
-    `plan_sites`. The result is the plan as it was made, new locids included; applied again, it has no changes.
+    one too. ``guard`` are the settings that say how much may go; None if anything may. ``problems`` and
+    ``takes`` are as in `plan_sites`. The result is the plan as it was made, new locids
+    included; applied again, it has no changes.
 
     :raises DataFileError: if sites cannot be made as the file says; nothing was changed
     :raises TooMuchGoneError: if more would be gone than the guard allows; nothing was changed
@@ -82,7 +94,8 @@ def apply_sites(
     """
     editor.sessions.back_up()
     with acting(f"apply {file}"), editor.transaction():
-        plan = _Planner(editor, sites, prune_all=prune_all, bad=Problems() if problems is None else problems).plan()
+        bad = Problems() if problems is None else problems
+        plan = _Planner(editor, sites, prune_all=prune_all, bad=bad, takes=takes or {}).plan()
         if guard is not None:
             plan.summary.require_allowed(guard, file)
         names = dict(plan.names)
@@ -100,7 +113,9 @@ def apply_sites(
     return replace(plan, changes=tuple(made), names=names)
 
 
-def preview_sites(editor: Editor, sites: list[Site], *, prune_all: bool = False) -> list[Laid]:
+def preview_sites(
+    editor: Editor, sites: list[Site], *, prune_all: bool = False, takes: Mapping[str, int | None] | None = None
+) -> list[Laid]:
     """The custom layer as `apply_sites` would leave it; nothing is changed.
 
     A rehearsal makes it with the same edits, so it cannot differ from what they would make.
@@ -108,7 +123,7 @@ def preview_sites(editor: Editor, sites: list[Site], *, prune_all: bool = False)
     :raises DataFileError: as `apply_sites` does
     """
     with editor.rehearsal():
-        apply_sites(editor, sites, file="", prune_all=prune_all)
+        apply_sites(editor, sites, file="", prune_all=prune_all, takes=takes)
         return editor.custom()
 
 
@@ -152,11 +167,14 @@ def _wish(place: Geolocation) -> str:
 class _Planner:
     """One plan in the making: edits that need not be sent are taken back in the caller's transaction or rehearsal."""
 
-    def __init__(self, editor: Editor, sites: list[Site], *, prune_all: bool, bad: Problems) -> None:
+    def __init__(
+        self, editor: Editor, sites: list[Site], *, prune_all: bool, bad: Problems, takes: Mapping[str, int | None]
+    ) -> None:
         self._editor = editor
         self._sites = sites
         self._prune_all = prune_all
         self._bad = bad
+        self._takes = takes
         self._layer = self._before = custom_layer(editor)
         self._stored = editor.stored()
         self._deleted, self._forgotten, self._unsent = editor.sessions.ask(
@@ -164,6 +182,8 @@ class _Planner:
         )
         self._bare = not editor.has_service()
         self._not_kept: list[str] = []
+        self._cities: dict[tuple[str, ...], City | None] = {}
+        self._of_cities: list[str] = []
 
     def plan(self) -> SitesPlan:
         """The plan.
@@ -171,6 +191,7 @@ class _Planner:
         :raises DataFileError: if sites cannot be made as the file says
         """
         names, claims, former = self._named()
+        self._sites = [self._completed(site, self._layer.get(names.get(site.name, 0))) for site in self._sites]
         by_hand = self._editor.sessions.ask(lambda session: session.names.by_hand())
         doomed = [
             locid
@@ -196,6 +217,7 @@ class _Planner:
         found += self._steps(names, others)
         self._bad.refuse()
         self._note_bare_sites()
+        self._note_cities()
         owners = _owners(self._before.values())
         after = {**others, **{block: names.get(site.name) for site in self._sites for block in site.blocks}}
         summary = Summary.of(
@@ -239,11 +261,40 @@ class _Planner:
             claims = _reclaims_of(going, [site for site in sites if site.name in new or site.name not in names])
         names |= claims
         former = {locid: name for name, locid in known.items() if locid not in names.values()}
-        claims |= _claims_of(layer, names, [site for site in sites if site.name not in names])
+        claims |= Claims(layer, set(names.values()), self._bad, self._takes, known.values()).of(
+            [site for site in sites if site.name not in names]
+        )
         names |= claims
         gone = {locid: content_of(place) for locid, place in deleted.items() if locid not in names.values()}
         claims |= _reclaims_of(gone, [site for site in sites if site.name not in names])
         return names | claims, claims, former
+
+    def _completed(self, site: Site, place: Geolocation | None) -> Site:
+        """The site with what its row does not say: as its place has it, and the coordinates of its city.
+
+        Those stay as they are as long as the city does, whatever the default data of another night have.
+        """
+        fields = dict(site.fields)
+        if place is not None:
+            fields |= {name: value for name, value in place.fields().items() if name in site.unsaid}
+        if all(site.fields[name] is None for name in DEGREES) and fields["city"]:
+            same = place is not None and _city_of(place.fields()) == _city_of(fields)
+            if place is not None and same:
+                fields |= {name: value for name, value in place.fields().items() if name in DEGREES}
+            else:
+                fields |= dict.fromkeys(DEGREES) | self._coordinates(site.name, fields)
+        return replace(site, fields=fields)
+
+    def _coordinates(self, name: str, fields: dict[str, Any]) -> dict[str, Any]:
+        """The coordinates that the default data have of the city of a site, empty if they do not know it."""
+        key = fields["country"], fields["region"], fields["city"]
+        if key not in self._cities:
+            self._cities[key] = self._editor.sessions.ask(lambda session: session.city(fields))
+        city = self._cities[key]
+        if city is None:
+            return {}
+        self._of_cities.append(f"{name} ({city.place.place_text()}, by {city.source})")
+        return city.coordinates
 
     def _take_back(self, names: dict[str, int], doomed: list[int], former: dict[int, str]) -> list[Change]:
         in_file = {site.name: site for site in self._sites}
@@ -277,18 +328,32 @@ class _Planner:
                     text = block_text(change.block)
                     told = (
                         f"{text} belongs to custom geolocation {others[change.block]}, which no file of sites named: "
-                        "remove it there first, or name that geolocation in the file"
+                        "remove it there first, or name that geolocation in the file, or say that it is this site: "
+                        f"--take '{site.name}={others[change.block]}'"
                     )
-                    self._bad.add(site.where.error(told, "blocks", text))
+                    self._bad.add(site.where.problem("a block belongs to a geolocation by hand", told, "blocks", text))
                 yield change
+
+    def _note_cities(self) -> None:
+        if self._of_cities:
+            self._bad.notes.append(
+                f"coordinates of {count(len(self._of_cities), 'site')} are those of the city in the default data: "
+                f"{_listed(self._of_cities)}"
+            )
 
     def _note_bare_sites(self) -> None:
         bare = [site.name for site in self._sites if not site.blocks]
         if bare:
-            more = f" and {len(bare) - _MOST_NAMED} more" if len(bare) > _MOST_NAMED else ""
-            self._bad.notes.append(
-                f"without blocks, so that no address resolves to them: {', '.join(bare[:_MOST_NAMED])}{more}"
-            )
+            self._bad.notes.append(f"without blocks, so that no address resolves to them: {_listed(bare)}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
+
+
+def _city_of(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(str(fields[name]).casefold() for name in ("country", "city"))
 
 
 def _owners(places: Iterable[Geolocation]) -> dict[IPBlock, int]:
@@ -303,50 +368,16 @@ def _check_fields(site: Site, before: Mapping[str, Any], bad: Problems, *, bare:
     given = {} if bare and lacks_coordinates(site.fields) else dict.fromkeys(DEGREES, 0.0)
     for name, value in site.fields.items():
         if name in told:
-            bad.add(site.where.error(told[name], name))
+            bad.add(site.where.problem("coordinates are swapped", told[name], name))
             continue
         try:
             checked_fields({**UNKNOWN, **given, name: value}, bare=bare)
         except EditError as error:
-            bad.add(site.where.error(str(error), name))
+            bad.add(site.where.problem(f"{name} cannot be that", str(error), name, str(value)))
     if moved and not told and is_far(site.fields):
         country, latitude, longitude = (site.fields[name] for name in ("country", "latitude", "longitude"))
         far = site.where.error(f"latitude {latitude:g}, longitude {longitude:g} is far from {country}: is it right?")
         bad.notes.append(str(far))
-
-
-def _claims_of(layer: Mapping[int, Geolocation], names: Mapping[str, int], unknown: list[Site]) -> dict[str, int]:
-    """The geolocation without a name that each unknown site already is: the one equal in all fields.
-
-    Several equal ones cannot be told apart, unless the same number of sites describe them block for block, as an export
-    does.
-    """
-    named = set(names.values())
-    free: dict[tuple[Any, ...], list[Geolocation]] = {}
-    for locid, place in sorted(layer.items(), reverse=True):
-        if locid not in named:
-            free.setdefault(_equal(place.fields()), []).append(place)
-    described: dict[tuple[Any, ...], list[Site]] = {}
-    for site in unknown:
-        described.setdefault(_equal(site.fields), []).append(site)
-    claims: dict[str, int] = {}
-    for key, claimants in described.items():
-        places = free.get(key, [])
-        if not places:
-            continue
-        pairs = _paired(claimants, places)
-        if len(places) == 1:
-            # Of several sites the one with exactly these blocks, else the first in the file.
-            claims[pairs[0][0].name if pairs else claimants[0].name] = places[0].locid
-        elif len(pairs) == len(places) == len(claimants):
-            claims |= {site.name: place.locid for site, place in pairs}
-        else:
-            listed = ", ".join(f"{place.locid} ({blocks_text(place.ipblocks) or 'no blocks'})" for place in places)
-            raise claimants[0].where.error(
-                f"{claimants[0].name!r} fits {len(places)} geolocations, which are equal in all fields: {listed}. "
-                "Which one is it? Delete the others, or make them differ"
-            )
-    return claims | _claims_by_block(layer, named | set(claims.values()), [s for s in unknown if s.name not in claims])
 
 
 def _reclaims_of(before: Mapping[int, Content], unknown: list[Site]) -> dict[str, int]:
@@ -394,33 +425,3 @@ def _sent_as(
 
 def _is(place: Geolocation | None, content: Content) -> bool:
     return place is not None and content_of(place) == content
-
-
-def _claims_by_block(layer: Mapping[int, Geolocation], taken: set[int], unknown: list[Site]) -> dict[str, int]:
-    """The other sites that share a block with a nameless geolocation, which the service may have made of them."""
-    owners = {block: locid for locid, place in layer.items() if locid not in taken for block in place.ipblocks}
-    claims: dict[str, int] = {}
-    for site in unknown:
-        sharing = {owners[block] for block in site.blocks if block in owners}
-        sharing = {
-            locid for locid in sharing if may_be_stored(values_of(site.fields), values_of(layer[locid].fields()))
-        }
-        if len(sharing) == 1 and not sharing & set(claims.values()):
-            claims[site.name] = sharing.pop()
-    return claims
-
-
-def _paired(sites: Iterable[Site], places: Iterable[Geolocation]) -> list[tuple[Site, Geolocation]]:
-    """Each site that has a geolocation with exactly its blocks, with that geolocation."""
-    left = list(places)
-    pairs = []
-    for site in sites:
-        place = next((place for place in left if tuple(sorted(place.ipblocks)) == site.blocks), None)
-        if place is not None:
-            left.remove(place)
-            pairs.append((site, place))
-    return pairs
-
-
-def _equal(fields: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(fields[name] for name in FIELD_NAMES)

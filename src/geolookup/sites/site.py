@@ -4,10 +4,11 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from geolookup.files.tables import BadRows
+from geolookup.base.text import count
+from geolookup.files.tables import MOST_NAMED, BadRows
 from geolookup.model.addresses import of_mask_after, range_ends
 from geolookup.model.checked import wrong_name
 from geolookup.model.errors import DataFileError, InvalidAddressError, InvalidRangeError
@@ -25,11 +26,15 @@ _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
-    """The position of a site in its file. ``find`` takes a key ("" for the site itself) and a text of its value."""
+    """The position of a site in its file. ``find`` takes a key ("" for the site itself) and a text of its value.
+
+    ``columns`` are those of a table by key.
+    """
 
     path: str
     find: Callable[[str, str], int | None]
     name: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     def line(self, key: str = "", text: str = "") -> int | None:
         """The number (from 1) of a line, None if it is unknown."""
@@ -41,6 +46,38 @@ class Where:
         site = f"site {self.name!r}: " if self.name else ""
         return DataFileError(f"{self.path}{'' if line is None else f', line {line}'}: {site}{message}")
 
+    def problem(self, kind: str, message: str, key: str = "", text: str = "", write: str = "") -> "Problem":
+        """What is wrong; ``kind`` is the same for all that are wrong in this way, ``write`` what to write instead."""
+        return Problem(
+            kind=kind,
+            message=str(self.error(message, key, text)),
+            line=self.line(key, text),
+            site=self.name,
+            column=self.columns.get(key, key),
+            value=text,
+            write=write,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Something that is wrong with a row or site; ``message`` names the file, the line and the site."""
+
+    kind: str
+    message: str
+    line: int | None = None
+    site: str = ""
+    column: str = ""
+    value: str = ""
+    write: str = ""
+
+    def __str__(self) -> str:
+        return self.message
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json`` and ``--report``."""
+        return asdict(self)
+
 
 def _nowhere(_key: str, _text: str) -> int | None:
     return None
@@ -51,12 +88,14 @@ class Site:
     """A place with its name in the file.
 
     ``fields`` are all of a geolocation's; a coordinate is None if the file leaves it out, which only suits a
-    geolocation that has none. ``blocks`` are sorted, without repetitions.
+    geolocation that has none. ``blocks`` are sorted, without repetitions. Of the ``unsaid`` fields the file has no
+    column: they stay as they are.
     """
 
     name: str
     fields: dict[str, Any]
     blocks: tuple[IPBlock, ...]
+    unsaid: frozenset[str] = frozenset()
     where: Where = field(default=Where(path="", find=_nowhere), compare=False, repr=False)
 
 
@@ -76,53 +115,90 @@ def blocks_text(blocks: Iterable[IPBlock], most: int = 20) -> str:
 
 
 class Problems(BadRows):
-    """The problems of a file's sites, named all at once; ``notes`` are remarks on what may be right."""
+    """The problems of a file's sites, named all at once; ``notes`` are remarks on what may be right.
+
+    ``said`` is how a table was read, for a person to see before anything is done.
+    """
 
     def __init__(self) -> None:
         super().__init__("nothing was changed: correct what is named, and try again")
         self.notes: list[str] = []
+        self.said: list[str] = []
+        self.all: list[Problem] = []
+
+    def add(self, problem: str | Exception | Problem) -> None:
+        """Note one."""
+        super().add(str(problem))
+        self.all.append(problem if isinstance(problem, Problem) else Problem(kind="other", message=str(problem)))
+
+    def kinds(self) -> dict[str, list[Problem]]:
+        """The problems by kind, in the order of the first of each."""
+        found: dict[str, list[Problem]] = {}
+        for problem in self.all:
+            found.setdefault(problem.kind, []).append(problem)
+        return found
+
+    def refuse(self) -> None:
+        """See `BadRows`: twenty are named; of more each kind is counted, and its first named."""
+        if len(self.all) > MOST_NAMED:
+            told = [f"{count(len(each), 'row')}: {kind}; the first: {each[0]}" for kind, each in self.kinds().items()]
+            raise DataFileError(
+                f"{count(len(self.all), 'problem')}, of {count(len(told), 'kind')}:", *told, self.closing
+            )
+        super().refuse()
 
 
-def site_of(values: Mapping[str, Any], where: Where, bad: BadRows) -> Site | None:
-    """The site, or None if anything is wrong with it: ``bad`` is told of all that is."""
+def site_of(
+    values: Mapping[str, Any], where: Where, bad: Problems, unsaid: frozenset[str] = frozenset()
+) -> Site | None:
+    """The site, or None if anything is wrong with it: ``bad`` is told of all that is.
+
+    The file does not say the fields ``unsaid`` of any site.
+    """
     name = values.get("name")
     if name is None:
-        bad.add(where.error("a site needs a name"))
+        bad.add(where.problem("a site needs a name", "a site needs a name"))
         return None
     told = wrong_name(name)
     if told is not None:
-        bad.add(where.error(told, "name"))
-    where = Where(path=where.path, find=where.find, name=name if told is None else "")
+        bad.add(where.problem("the name of a site is not one", told, "name", str(name)))
+    where = Where(path=where.path, find=where.find, name=name if told is None else "", columns=where.columns)
     unknown = [key for key in values if key not in KEYS]
-    missing = [key for key in KEYS if key not in values and key not in OPTIONAL_KEYS]
+    missing = [key for key in KEYS if key not in values and key not in OPTIONAL_KEYS and key not in unsaid]
     for key in unknown:
-        bad.add(where.error(f"unknown key {key!r}: a site has {', '.join(KEYS)}", key))
+        bad.add(where.problem("unknown key", f"unknown key {key!r}: a site has {', '.join(KEYS)}", key))
     for key in missing:
-        bad.add(where.error(f"{key} is missing"))
+        bad.add(where.problem(f"{key} is missing", f"{key} is missing"))
     wrong = len(unknown) + len(missing) + (told is not None)
     fields: dict[str, Any] = {}
     for key in FIELD_NAMES:
         value = values.get(key, UNKNOWN[key])
         try:
-            fields[key] = _degrees(value, key, where) if key in DEGREES else _field_text(value, key, where)
-        except DataFileError as error:
-            bad.add(error)
+            fields[key] = _degrees(value, key) if key in DEGREES else _field_text(value, key)
+        except ValueError as error:
+            bad.add(
+                where.problem(
+                    f"{key} is not {'a number of degrees' if key in DEGREES else 'text'}", str(error), key, str(value)
+                )
+            )
             wrong += 1
     blocks = None if "blocks" in missing else _blocks(values["blocks"], where, bad)
     if wrong or blocks is None:
         for key, told in misfits({**UNKNOWN, **fields}):
-            bad.add(where.error(told, key))  # it is read again in any case: then all of it is known
+            bad.add(
+                where.problem("coordinates are swapped", told, key)
+            )  # it is read again in any case: then all of it is known
         return None
-    return Site(name=name, fields=fields, blocks=blocks, where=where)
+    return Site(name=name, fields=fields, blocks=blocks, where=where, unsaid=unsaid)
 
 
-def _field_text(value: Any, key: str, where: Where) -> str:
+def _field_text(value: Any, key: str) -> str:
     if isinstance(value, str):
         return value
-    raise where.error(f"{key} is text: put {value!r} in quotation marks", key)
+    raise ValueError(f"{key} is text: put {value!r} in quotation marks")
 
 
-def _degrees(value: Any, key: str, where: Where) -> float | None:
+def _degrees(value: Any, key: str) -> float | None:
     if value is None:
         return None
     if (isinstance(value, str) and _NUMBER.fullmatch(value.strip())) or (
@@ -134,48 +210,56 @@ def _degrees(value: Any, key: str, where: Where) -> float | None:
     if not math.isfinite(degrees):
         pointed = value.strip().replace(",", ".", 1) if isinstance(value, str) else ""
         hint = f": write {pointed}" if "," in str(value) and _NUMBER.fullmatch(pointed) else ""
-        raise where.error(f"{key} is a number of degrees, not {value!r:.50}{hint}", key)
+        raise ValueError(f"{key} is a number of degrees, not {value!r:.50}{hint}")
     return degrees
 
 
-def _blocks(texts: Any, where: Where, bad: BadRows) -> tuple[IPBlock, ...] | None:
+def _blocks(texts: Any, where: Where, bad: Problems) -> tuple[IPBlock, ...] | None:
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        bad.add(where.error('blocks is a list of texts, like ["10.20.0.0/16", "10.30.0.5-10.30.0.9"]', "blocks"))
+        bad.add(
+            where.problem(
+                "blocks is not a list",
+                'blocks is a list of texts, like ["10.20.0.0/16", "10.30.0.5-10.30.0.9"]',
+                "blocks",
+            )
+        )
         return None
     blocks: dict[IPBlock, str] = {}
     right = True
     for before, text in itertools.pairwise(texts):
         if (network := of_mask_after(before, text)) is not None:
-            bad.add(where.error(f"{text} is a netmask, not a block: write {network}", "blocks", text))
+            told = f"{text} is a netmask, not a block: write {network}"
+            bad.add(where.problem("a netmask in place of a block", told, "blocks", text, str(network)))
             right = False
     for text in texts:
         try:
             block = IPBlock.parse(*range_ends(text))
         except (InvalidAddressError, InvalidRangeError) as error:
-            bad.add(where.error(str(error), "blocks", text))
+            bad.add(where.problem("is not a network or range", str(error), "blocks", text))
             right = False
             continue
         if block in blocks:
             also = "" if blocks[block] == text else f" (also written {blocks[block]})"
-            bad.add(where.error(f"{text} is there twice{also}", "blocks", text))
+            bad.add(where.problem("a block is there twice", f"{text} is there twice{also}", "blocks", text))
             right = False
         blocks[block] = text
     return tuple(sorted(blocks)) if right else None
 
 
-def refuse_repetitions(sites: list[Site], bad: BadRows) -> None:
+def refuse_repetitions(sites: list[Site], bad: Problems) -> None:
     """Tell ``bad`` of names and blocks that two sites have."""
     names: dict[str, Site] = {}
     owners: dict[IPBlock, Site] = {}
     for site in sites:
         other = names.setdefault(site.name, site)
         if other is not site:
-            bad.add(site.where.error(f"another site has this name{_at(other)}", "name"))
+            bad.add(site.where.problem("a name is there twice", f"another site has this name{_at(other)}", "name"))
         for block in site.blocks:
             owner = owners.setdefault(block, site)
             if owner is not site:
                 text = block_text(block)
-                bad.add(site.where.error(f"{text} belongs to site {owner.name!r}{_at(owner)} too", "blocks", text))
+                told = f"{text} belongs to site {owner.name!r}{_at(owner)} too"
+                bad.add(site.where.problem("a block belongs to two sites", told, "blocks", text))
 
 
 def _at(site: Site) -> str:

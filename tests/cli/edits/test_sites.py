@@ -1,8 +1,10 @@
 """``geolookup custom plan|apply|export`` in this process: what they print, their JSON and their exit status."""
 
 import bz2
+import csv
 import gzip
 import io
+import json
 import os
 import pty
 import subprocess
@@ -137,7 +139,6 @@ def test_a_bad_site_exits_with_1_names_file_line_and_reason_and_changes_nothing(
 ) -> None:
     for old, new, line, message in (
         ("10.20.0.0/16", "10.20.0.1/16", 11, "'10.20.0.1/16' has host bits set"),
-        ("10.20.0.0/16", "10.9.0.0/16", 11, "10.9.0.0/16 belongs to custom geolocation -3"),
         ("latitude = -33.8", "latitude = -133.8", 7, "latitude is a number"),
         ("country", "county", 3, "unknown key 'county'"),
     ):
@@ -150,11 +151,14 @@ def test_a_bad_site_exits_with_1_names_file_line_and_reason_and_changes_nothing(
     assert command.json("outbox", "list", "--all") == []
 
 
-def test_an_unknown_ending_is_read_as_the_format_says(command: Command, file: Path) -> None:
+def test_a_file_with_an_unknown_ending_is_read_by_its_content_and_written_as_the_format_says(
+    command: Command, file: Path
+) -> None:
     other = file.rename(file.with_suffix(".txt"))
-    command("custom", "plan", other, exits=1)
+    assert "(1 to create)" in command("custom", "plan", other)
+    command("custom", "export", other, exits=1)
     assert "--format" in command.error
-    command("custom", "plan", other, "--format", "toml")
+    command("custom", "export", other, "--format", "toml")
 
 
 @pytest.mark.parametrize("form", ["toml", "csv"])
@@ -216,7 +220,7 @@ def test_what_a_spreadsheet_saves_is_read_packed_and_from_standard_input(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
     told = command("custom", "plan", "-")
     assert "+ create Berlin: country DE, city Berlin, latitude 52.5, longitude 13.4; 10.1.0.0-10.1.0.9 10.3.0.1" in told
-    assert "standard input: these columns are not read: 'owner'" in command.error
+    assert "standard input: these columns are not read: 'Owner'" in command.error
     assert "without blocks, so that no address resolves to them: Bonn" in command.error
     path = tmp_path / "sites.csv.gz"
     path.write_bytes(content)
@@ -227,14 +231,15 @@ def test_what_a_spreadsheet_saves_is_read_packed_and_from_standard_input(
     assert "(Berlin, DE), site Berlin: " in command("explain", "10.3.0.1")
 
 
-def test_utf16_is_told_and_not_guessed(command: Command, tmp_path: Path) -> None:
+def test_utf16_is_read_and_cp1252_is_said_aloud(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "sites.csv"
-    path.write_bytes(EXCEL.removeprefix("\ufeff").encode("utf-16"))
-    command("custom", "plan", path, exits=1)
-    assert "is UTF-16, and must be UTF-8" in command.error
-    path.write_bytes(EXCEL.replace("Bonn;", "K\xf6ln;").encode("cp1252", "replace"))
-    command("custom", "plan", path, exits=1)
-    assert f"{path}, line 3: is not UTF-8" in command.error
+    text = EXCEL.removeprefix("\ufeff").replace("Bonn;", "K\xf6ln \u20ac;")
+    path.write_bytes(text.encode("utf-16"))
+    assert "city K\xf6ln \u20ac" in command("custom", "plan", path)
+    assert "read as cp1252" not in command.error
+    path.write_bytes(text.encode("cp1252"))
+    assert "city K\xf6ln \u20ac" in command("custom", "plan", path)
+    assert f"{path}: is not UTF-8: 1 line read as cp1252 (Windows)" in command.error
 
 
 def test_all_bad_rows_are_named_up_to_twenty(command: Command, tmp_path: Path) -> None:
@@ -246,11 +251,28 @@ def test_all_bad_rows_are_named_up_to_twenty(command: Command, tmp_path: Path) -
     ]
     path.write_text("\n".join([EXCEL.splitlines()[0].removeprefix("\ufeff"), *rows]))
     command("custom", "apply", path, exits=1)
-    told = command.error.splitlines()
-    assert told[0].endswith("line 2: site 'a': latitude is a number of degrees, not '52,5': write 52.5")
+    told = command.error.partition(": 1 countries in words (line 2: 'Germany' is DE)\n")[2].splitlines()
+    assert told[0].endswith("24 problems, of 3 kinds:")
     assert told[1].endswith("'10.1.0.0/33' is not a network: after the slash stands a number of bits, 0 to 32")
-    assert told[2].endswith("its country 'Germany' is not a code of two letters: write DE")
-    assert told[20:] == ["and 6 more bad rows", "nothing was changed: correct what is named, and try again"]
+    assert told[1].startswith("1 row: is not a network or range; the first: ")
+    assert told[2].startswith("22 rows: latitude is not a number of degrees; the first: ")
+    assert told[2].endswith("line 4: site 'x0': latitude is a number of degrees, not 'north'")
+    assert told[3].startswith("1 row: coordinates are swapped; the first: ")
+    assert told[4:] == ["nothing was changed: correct what is named, and try again"]
+    report = tmp_path / "wrong.csv"
+    failed = json.loads(command("custom", "plan", path, "--report", report, "--json", exits=1))
+    assert failed["kinds"] == {
+        "is not a network or range": 1,
+        "latitude is not a number of degrees": 22,
+        "coordinates are swapped": 1,
+    }
+    assert failed["problems"][1]["line"] == 4
+    wrong = list(csv.DictReader(report.open(encoding="utf-8")))
+    assert [(row["line"], row["site"], row["column"], row["value"]) for row in wrong][:2] == [
+        ("2", "a", "Blocks", "10.1.0.0/33"),
+        ("4", "x0", "Latitude", "north"),
+    ]
+    assert len(wrong) == 24
     path.write_text("\n".join([EXCEL.splitlines()[0].removeprefix("\ufeff"), rows[1]]))
     command("custom", "apply", path, exits=1)
     assert "line 2: site 'b': latitude 2.35, longitude 48.85 is not in FR, and would be with the two" in command.error

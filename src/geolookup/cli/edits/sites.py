@@ -1,6 +1,10 @@
 """``geolookup custom plan|apply|export``: the organisation's sites as one file."""
 
+import contextlib
+import io
+import re
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -10,12 +14,12 @@ from geolookup.cli.data import impact
 from geolookup.cli.edits.options import pass_editor
 from geolookup.cli.edits.showing import pending_objects, say_changes, say_pending
 from geolookup.cli.inputs import Tally, shown
-from geolookup.cli.options import delimiter_option, json_option, load_settings, state_directory
+from geolookup.cli.options import delimiter_option, fields_of, json_option, load_settings, sheet_option, state_directory
 from geolookup.exports.target import open_target
 from geolookup.history.impact import ChangedAnswer, Comparison
 from geolookup.history.impact import impact as find_impact
 from geolookup.history.preview import with_custom_layer
-from geolookup.model.errors import StateDamagedError
+from geolookup.model.errors import GeoLookupError, StateDamagedError
 from geolookup.sites.file import Form, form_of, read_sites, write_sites
 from geolookup.sites.plan import SitesPlan, apply_sites, export_sites, plan_sites, preview_sites
 from geolookup.sites.site import Problems, Site
@@ -26,6 +30,24 @@ _format_option = click.option(
     "--format", "form", type=click.Choice(["toml", "csv"]), help="The format of FILE, if its name does not tell."
 )
 _delimiter_option = delimiter_option("What stands between the columns of CSV, instead of what the header tells.")
+_columns_option = click.option(
+    "--field",
+    "columns",
+    multiple=True,
+    metavar="NAME=COLUMN",
+    help="Which column of a table holds the name, city, blocks …, if its name does not tell; may be repeated. The "
+    "setting `[sites] fields` says it once for all.",
+)
+_take_option = click.option(
+    "--take",
+    "takes",
+    multiple=True,
+    metavar="SITE=LOCID",
+    help="Which geolocation a site is, if several may be: its number, or `new`; may be repeated.",
+)
+_report_option = click.option(
+    "--report", metavar="FILE.csv", help="Write everything that is wrong to a file, with line, column and value."
+)
 _accept_option = click.option(
     "--accept",
     is_flag=True,
@@ -41,6 +63,10 @@ _prune_option = click.option(
 @_prune_option
 @_format_option
 @_delimiter_option
+@sheet_option
+@_columns_option
+@_take_option
+@_report_option
 @impact.addresses_option
 @json_option
 @pass_editor
@@ -49,35 +75,38 @@ def plan(
     /,
     file: str,
     prune_all: bool,
-    form: Form | None,
-    delimiter: str | None,
+    takes: tuple[str, ...],
     addresses: str | None,
     as_json: bool,
+    **reading: Any,
 ) -> int:
     """Show what `custom apply` would change, and for whom. Nothing is changed. FILE - is standard input.
 
     \b
-    The first lines are the numbers of sites and blocks; read them first. CSV may be what a spreadsheet
-    saves: with commas, semicolons or tabs, and other columns, which are not read. Blocks stand in one
-    column, with blanks or commas between them.
+    FILE is TOML, CSV as a spreadsheet saves it, or a workbook (.xlsx, .ods). How a table is read is said
+    first: which columns are taken for what, and what was read otherwise than it stands. Titles above
+    the columns and further columns are passed over; a site may have one row, or one for each block.
+    The next lines are the numbers of sites and blocks.
     Exit status: 0 (with or without changes), 1 a site is malformed or cannot be made, 5 some
     of the --addresses are malformed.
 
     \b
     Examples:
-      geolookup custom plan sites.toml
+      geolookup custom plan sites.xlsx
+      geolookup custom plan sites.csv --field city=Place --report wrong.csv
       geolookup custom plan sites.toml --addresses vips.txt
     """
     if file == addresses == "-":
         raise click.UsageError("FILE and --addresses cannot both be standard input")
-    sites, problems = _read(file, form, delimiter)
-    found = plan_sites(editor, sites, prune_all=prune_all, problems=problems)
+    taken = _taken(takes)
+    with _reporting(file, as_json=as_json, **reading) as (sites, problems):
+        found = plan_sites(editor, sites, prune_all=prune_all, problems=problems, takes=taken)
     tally = Tally()
     held = found.summary.reasons_to_hold(load_settings())
-    answer = {**_plan_object(found), "held": held}
+    answer = {**_plan_object(found, problems), "held": held}
     changed: tuple[list[ChangedAnswer], int] | None = None
     if addresses is not None:
-        layer = preview_sites(editor, sites, prune_all=prune_all)
+        layer = preview_sites(editor, sites, prune_all=prune_all, takes=taken)
         directory = state_directory(load_settings())
         with with_custom_layer(directory, layer) as (before, after):
             counts = find_impact(before, after)
@@ -108,10 +137,14 @@ def plan(
 @_accept_option
 @_format_option
 @_delimiter_option
+@sheet_option
+@_columns_option
+@_take_option
+@_report_option
 @json_option
 @pass_editor
 def apply(
-    editor: Editor, /, file: str, prune_all: bool, accept: bool, form: Form | None, delimiter: str | None, as_json: bool
+    editor: Editor, /, file: str, prune_all: bool, accept: bool, takes: tuple[str, ...], as_json: bool, **reading: Any
 ) -> None:
     """Make the custom geolocations match FILE (- is standard input): completely, or not at all.
 
@@ -130,10 +163,18 @@ def apply(
     Example: geolookup custom apply sites.toml
     """
     guard = None if accept else load_settings()
-    sites, problems = _read(file, form, delimiter)
-    made = apply_sites(editor, sites, file=shown(file), prune_all=prune_all, guard=guard, problems=problems)
+    with _reporting(file, as_json=as_json, **reading) as (sites, problems):
+        made = apply_sites(
+            editor,
+            sites,
+            file=shown(file),
+            prune_all=prune_all,
+            guard=guard,
+            problems=problems,
+            takes=_taken(takes),
+        )
     if as_json:
-        output.json_result({**_plan_object(made), "pending": pending_objects(editor)})
+        output.json_result({**_plan_object(made, problems), "pending": pending_objects(editor)})
         return
     output.lines(made.summary.describe())
     _say_steps(made)
@@ -173,20 +214,79 @@ def export(editor: Editor, /, file: str, form: Form | None) -> None:
     output.done(f"wrote {words.count(len(sites), 'site')} to {file}")
 
 
-def _read(file: str, form: Form | None, delimiter: str | None) -> tuple[list[Site], Problems]:
-    """The sites of a file, - is standard input, and what is wrong with others."""
+@contextlib.contextmanager
+def _reporting(
+    file: str,
+    *,
+    form: Form | None,
+    delimiter: str | None,
+    sheet: str | None,
+    columns: tuple[str, ...],
+    report: str | None,
+    as_json: bool,
+) -> Iterator[tuple[list[Site], Problems]]:
+    """The sites of a file, - is standard input, and what is wrong with others; told also if what is done then fails."""
     problems = Problems()
     stream = sys.stdin.buffer if file == "-" else None
-    return read_sites(shown(file), form, stream=stream, delimiter=delimiter, problems=problems), problems
+    fields = {**load_settings().sites.fields, **fields_of(columns)}
+    failed: GeoLookupError | None = None
+    try:
+        sites = read_sites(
+            shown(file), form, stream=stream, delimiter=delimiter, sheet=sheet, fields=fields, problems=problems
+        )
+        for told in problems.said:
+            output.note(told)
+        yield sites, problems
+    except GeoLookupError as error:
+        failed = error
+        raise
+    finally:
+        if report is not None:
+            _write_report(report, problems)
+        if failed is not None and as_json:
+            output.json_result({"error": str(failed), "reading": problems.said, **_problems_object(problems)})
 
 
-def _plan_object(found: SitesPlan) -> dict[str, Any]:
+def _taken(takes: tuple[str, ...]) -> dict[str, int | None]:
+    """The values of ``--take``, by site."""
+    found: dict[str, int | None] = {}
+    for text in takes:
+        name, _, number = text.rpartition("=")
+        if not name or not (number == "new" or re.fullmatch(r"-[0-9]{1,18}", number)):
+            raise click.UsageError(f"--take {text!r:.60}: must be SITE=LOCID, a number below zero, or SITE=new")
+        found[name] = None if number == "new" else int(number)
+    return found
+
+
+def _write_report(file: str, problems: Problems) -> None:
+    text = io.StringIO()
+    header = ("kind", "line", "site", "column", "value", "what is wrong", "what to write")
+    output.csv_result(
+        header,
+        ((p.kind, p.line or "", p.site, p.column, p.value, p.message, p.write) for p in problems.all),
+        text,
+    )
+    with open_target(file) as out:
+        out.write(text.getvalue().encode("utf-8"))
+    output.note(f"wrote {words.count(len(problems.all), 'bad row')} to {file}")
+
+
+def _problems_object(problems: Problems) -> dict[str, Any]:
+    return {
+        "problems": [each.as_dict() for each in problems.all],
+        "kinds": {kind: len(each) for kind, each in problems.kinds().items()},
+    }
+
+
+def _plan_object(found: SitesPlan, problems: Problems) -> dict[str, Any]:
     return {
         "summary": found.summary.as_dict(),
         "elsewhere": found.elsewhere.as_dict(),
         "changes": [step.as_dict() for step in found.edits],
         "claims": [step.as_dict() for step in found.changes if step.kind == "claim"],
         "sites": found.names,
+        "reading": problems.said,
+        "notes": list(found.notes),
     }
 
 

@@ -27,6 +27,7 @@ from geolookup.settings.edit import write_secret
 from geolookup.settings.load import Origin, load_with_origins, normalise_url
 from geolookup.settings.paths import settings_path
 from geolookup.settings.secrets import plain_secret, without_secret
+from geolookup.settings.sites import described_sites
 from geolookup.settings.source import described_source
 from geolookup.settings.table import PREFIX, Settings, described
 from geolookup.state.base import readers
@@ -121,6 +122,9 @@ def _rows(settings: Settings, origins: dict[str, Origin]) -> Iterator[_Row]:
             if setting.name != "name" and value not in ("", None, {}):
                 shown = without_secret(value) if setting.name == "location" else value
                 yield _Row(f"source.{source.name}.{setting.name}", shown, origins["sources"])
+    for setting in described_sites():
+        if (value := getattr(settings.sites, setting.name)) != setting.default:
+            yield _Row(f"sites.{setting.name}", value, origins["sites"])
 
 
 @config.command()

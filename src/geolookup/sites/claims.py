@@ -1,0 +1,130 @@
+"""The geolocation that a site already is, though no file has named it here yet: by its blocks, then its fields."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from geolookup.model.fields import FIELD_NAMES
+from geolookup.model.types import Geolocation, IPBlock
+from geolookup.sites.site import Problems, Site, blocks_text
+
+
+class Claims:
+    """The free geolocations of a custom layer: those that are not ``taken``, by their number.
+
+    ``takes`` is what a person says of sites by name: the number of each, None for one that is new. Those ``named`` here
+    until now are a site only by their fields: that a block passed to another site does not make them that.
+    """
+
+    def __init__(
+        self,
+        layer: Mapping[int, Geolocation],
+        taken: set[int],
+        bad: Problems,
+        takes: Mapping[str, int | None],
+        named: Collection[int],
+    ) -> None:
+        self._free = {locid: place for locid, place in sorted(layer.items(), reverse=True) if locid not in taken}
+        self._bad = bad
+        self._takes = takes
+        self._named = {*named}
+
+    def of(self, sites: list[Site]) -> dict[str, int]:
+        """The geolocation of each site that is one of them.
+
+        The one that has exactly its blocks, then the one that has most of them, then the one that is equal in all
+        fields that the file says. Of several sites the first gets it; a site that may be several is a problem.
+        """
+        found: dict[str, int] = {}
+        for site in sites:
+            number = self._takes.get(site.name)
+            if number is not None:
+                if number in self._free:
+                    found[site.name] = number
+                    del self._free[number]
+                else:
+                    told = f"there is no free geolocation {number} for it: `geolookup custom list` shows all"
+                    self._bad.add(site.where.problem("no such geolocation", told, "name"))
+        left = [site for site in sites if site.name not in self._takes]
+        for way in (self._by_all_blocks, self._by_most_blocks, self._by_fields):
+            found |= way(left)
+            left = [site for site in left if site.name not in found]
+        return found
+
+    def _nameless(self) -> list[tuple[int, Geolocation]]:
+        return [(locid, place) for locid, place in self._free.items() if locid not in self._named]
+
+    def _by_all_blocks(self, sites: list[Site]) -> dict[str, int]:
+        having: dict[tuple[IPBlock, ...], list[int]] = {}
+        for locid, place in self._nameless():
+            having.setdefault(tuple(sorted(place.ipblocks)), []).append(locid)
+        found = {}
+        for site in sites:
+            if site.blocks and (locids := having.pop(site.blocks, None)):
+                found[site.name] = self._likest(site, locids)
+        return self._took(found)
+
+    def _by_most_blocks(self, sites: list[Site]) -> dict[str, int]:
+        """Sites that share most blocks with a geolocation first."""
+        owners: dict[IPBlock, list[int]] = {}
+        for locid, place in self._nameless():
+            for block in place.ipblocks:
+                owners.setdefault(block, []).append(locid)
+        shared = {
+            site.name: Counter(locid for block in site.blocks for locid in owners.get(block, ())) for site in sites
+        }
+        found: dict[str, int] = {}
+        for site in sorted(sites, key=lambda site: -max(shared[site.name].values(), default=0)):
+            free = {locid: number for locid, number in shared[site.name].items() if locid not in found.values()}
+            if free:
+                most = [locid for locid, number in free.items() if number == max(free.values())]
+                equal = [locid for locid in most if _says(site, self._free[locid])]
+                if len(most) == 1 or len(equal) == 1:
+                    found[site.name] = (equal or most)[0]
+                else:
+                    self._ask(site, most, "shares as many blocks with")
+        return self._took(found)
+
+    def _by_fields(self, sites: list[Site]) -> dict[str, int]:
+        described: dict[tuple[Any, ...], list[Site]] = {}
+        for site in sites:
+            described.setdefault(tuple(site.fields[name] for name in FIELD_NAMES), []).append(site)
+        found: dict[str, int] = {}
+        for claimants in described.values():
+            fitting = [locid for locid, place in self._free.items() if _says(claimants[0], place)]
+            fitting = [locid for locid in fitting if locid not in found.values()]
+            bare = [locid for locid in fitting if not self._free[locid].ipblocks]
+            described_bare = [site for site in claimants if not site.blocks]
+            if len(fitting) == 1:
+                found[claimants[0].name] = fitting[0]
+            elif len(bare) == len(fitting) == len(described_bare) == len(claimants):  # nothing tells them apart
+                found |= {site.name: locid for site, locid in zip(claimants, bare, strict=True)}
+            elif len(fitting) > 1:
+                self._ask(claimants[0], fitting, "is equal in all fields to")
+        return self._took(found)
+
+    def _likest(self, site: Site, locids: list[int]) -> int:
+        """Of geolocations with the same blocks the one with its fields, else the later defined, which wins."""
+        return next((locid for locid in locids if _says(site, self._free[locid])), min(locids))
+
+    def _took(self, found: dict[str, int]) -> dict[str, int]:
+        for locid in found.values():
+            del self._free[locid]
+        return found
+
+    def _ask(self, site: Site, locids: list[int], how: str) -> None:
+        listed = ", ".join(
+            f"{locid} ({blocks_text(self._free[locid].ipblocks, 5) or 'no blocks'})"
+            for locid in sorted(locids, reverse=True)
+        )
+        told = (
+            f"{site.name!r} {how} {len(locids)} geolocations: {listed}. Which one is it? Say "
+            f"--take '{site.name}={max(locids)}', or --take '{site.name}=new'"
+        )
+        self._bad.add(site.where.problem("fits several geolocations", told, "name", site.name))
+
+
+def _says(site: Site, place: Geolocation) -> bool:
+    """True if a geolocation has all fields that the file says of a site."""
+    has = place.fields()
+    return all(has[name] == site.fields[name] for name in FIELD_NAMES if name not in site.unsaid)

@@ -107,6 +107,9 @@ as_of_option = click.option(
     help="As the kept generation WHEN answered: its number, `previous`, or when it was served: `yesterday`, `2d`, "
     "2026-02-01, 06:00 (local time, unless it has a zone).",
 )
+vrf_option = click.option(
+    "--vrf", metavar="NAME", help="In the routing domain (VRF) NAME: its own blocks answer first, then all else."
+)
 kind_option = click.option("--kind", metavar="KIND", help="What kind of file it is, instead of what its content says.")
 layer_option = click.option(
     "--layer",

@@ -163,6 +163,7 @@ static PyObject *Searcher_locate_halves(PyObject *self, PyObject *arguments, PyO
 typedef struct {
     PyObject_HEAD
     PyObject *slow, *slow_match, *slow_network;
+    PyObject *in_vrfs; /* the Finders of VRFs by their names: a dict, or NULL */
     Searcher *searcher;
     double look_at;
 } Finder;
@@ -203,9 +204,44 @@ static inline void expect_one(Searcher *searcher)
     expect(&searcher->overlay->index, 1);
 }
 
-static PyObject *Finder_lookup(PyObject *object, PyObject *address)
+/* What is slow answers all but one address alone. */
+static PyObject *ask_slowly(PyObject *slow, PyObject *const *arguments, Py_ssize_t count, PyObject *names)
 {
-    Finder *self = (Finder *)object;
+    PyObject *given = PyTuple_New(count), *named = names ? PyDict_New() : NULL, *found = NULL;
+    if (!given || (names && !named))
+        goto done;
+    for (Py_ssize_t i = 0; i < count; i++)
+        PyTuple_SetItem(given, i, Py_NewRef(arguments[i]));
+    for (Py_ssize_t i = 0; names && i < PyTuple_Size(names); i++)
+        if (PyDict_SetItem(named, PyTuple_GetItem(names, i), arguments[count + i]) < 0)
+            goto done;
+    found = PyObject_Call(slow, given, named);
+done:
+    Py_XDECREF(given);
+    Py_XDECREF(named);
+    return found;
+}
+
+/* The Finder that answers for one address: this, or with `vrf` that of the VRF; NULL if what is slow must be asked. */
+static Finder *finder_for(Finder *self, PyObject *const *arguments, Py_ssize_t count, PyObject *names)
+{
+    if (count != 1)
+        return NULL;
+    if (names) {
+        if (PyTuple_Size(names) != 1 || PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, 0), "vrf"))
+            return NULL;
+        if (arguments[1] != Py_None) {
+            PyObject *found = NULL;
+            if (self->in_vrfs && PyUnicode_CheckExact(arguments[1]))
+                found = PyDict_GetItemWithError(self->in_vrfs, arguments[1]);
+            return found && Py_IS_TYPE(found, Py_TYPE((PyObject *)self)) ? (Finder *)Py_NewRef(found) : NULL;
+        }
+    }
+    return (Finder *)Py_NewRef((PyObject *)self);
+}
+
+static PyObject *answer_lookup(Finder *self, PyObject *address)
+{
     Value at = {0, 0};
     int family = read_address(self, address, &at);
     if (family) {
@@ -224,9 +260,21 @@ static PyObject *Finder_lookup(PyObject *object, PyObject *address)
     return PyObject_CallFunctionObjArgs(self->slow, address, NULL);
 }
 
-static PyObject *Finder_match(PyObject *object, PyObject *address)
+static PyObject *Finder_lookup(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *names)
 {
     Finder *self = (Finder *)object;
+    if (count == 1 && !names)
+        return answer_lookup(self, arguments[0]);
+    Finder *finder = finder_for(self, arguments, count, names);
+    if (!finder)
+        return PyErr_Occurred() ? NULL : ask_slowly(self->slow, arguments, count, names);
+    PyObject *found = answer_lookup(finder, arguments[0]);
+    Py_DECREF((PyObject *)finder);
+    return found;
+}
+
+static PyObject *answer_match(Finder *self, PyObject *address)
+{
     Value at = {0, 0};
     int family = read_address(self, address, &at);
     if (family)
@@ -235,6 +283,19 @@ static PyObject *Finder_match(PyObject *object, PyObject *address)
     if (match || PyErr_Occurred())
         return match;
     return PyObject_CallFunctionObjArgs(self->slow_match, address, NULL);
+}
+
+static PyObject *Finder_match(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *names)
+{
+    Finder *self = (Finder *)object;
+    if (count == 1 && !names)
+        return answer_match(self, arguments[0]);
+    Finder *finder = finder_for(self, arguments, count, names);
+    if (!finder)
+        return PyErr_Occurred() ? NULL : ask_slowly(self->slow_match, arguments, count, names);
+    PyObject *found = answer_match(finder, arguments[0]);
+    Py_DECREF((PyObject *)finder);
+    return found;
 }
 
 static PyObject *Finder_network(PyObject *object, PyObject *address)
@@ -272,15 +333,17 @@ static PyObject *Finder_use(PyObject *object, PyObject *searcher)
 
 static PyObject *Finder_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    static const char *names[] = {"slow", "slow_match", "slow_network", NULL};
-    PyObject *slow, *slow_match = Py_None, *slow_network = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|OO", (char **)names, &slow, &slow_match, &slow_network))
+    static const char *names[] = {"slow", "slow_match", "slow_network", "in_vrfs", NULL};
+    PyObject *slow, *slow_match = Py_None, *slow_network = Py_None, *in_vrfs = NULL;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|OOO!", (char **)names, &slow, &slow_match, &slow_network,
+                                     &PyDict_Type, &in_vrfs))
         return NULL;
     Finder *self = (Finder *)PyType_GenericAlloc(type, 0);
     if (self) {
         self->slow = Py_NewRef(slow);
         self->slow_match = Py_NewRef(slow_match);
         self->slow_network = Py_NewRef(slow_network);
+        self->in_vrfs = in_vrfs ? Py_NewRef(in_vrfs) : NULL;
     }
     return (PyObject *)self;
 }
@@ -291,6 +354,7 @@ static int Finder_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(((Finder *)object)->slow);
     Py_VISIT(((Finder *)object)->slow_match);
     Py_VISIT(((Finder *)object)->slow_network);
+    Py_VISIT(((Finder *)object)->in_vrfs);
     return 0;
 }
 
@@ -306,6 +370,7 @@ static int Finder_clear(PyObject *object)
 {
     Finder *self = (Finder *)object;
     Py_CLEAR(self->searcher);
+    Py_CLEAR(self->in_vrfs);
     let_go(&self->slow);
     let_go(&self->slow_match);
     let_go(&self->slow_network);
@@ -318,6 +383,7 @@ static void Finder_dealloc(PyObject *object)
     PyTypeObject *type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
     Py_CLEAR(self->searcher);
+    Py_CLEAR(self->in_vrfs);
     Py_CLEAR(self->slow);
     Py_CLEAR(self->slow_match);
     Py_CLEAR(self->slow_network);
@@ -354,8 +420,8 @@ static PyType_Slot searcher_slots[] = {
 };
 
 static PyMethodDef finder_methods[] = {
-    {"lookup", Finder_lookup, METH_O, "The geolocation of an address, or None if no block covers it."},
-    {"match", Finder_match, METH_O, "The answer for an address and its range, or None if no block covers it."},
+    {"lookup", (PyCFunction)(void (*)(void))Finder_lookup, METH_FASTCALL | METH_KEYWORDS, "The geolocation of an address, or None if no block covers it."},
+    {"match", (PyCFunction)(void (*)(void))Finder_match, METH_FASTCALL | METH_KEYWORDS, "The answer for an address and its range, or None if no block covers it."},
     {"network", Finder_network, METH_O, "Who runs an address, or None if no source says it."},
     {"use", Finder_use, METH_O, "Answer from this Searcher from now on; with None, only `slow` answers."},
     {NULL, NULL, 0, NULL},

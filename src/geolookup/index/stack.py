@@ -29,15 +29,16 @@ def write_stack(
     path: str | os.PathLike[str],
     layers: "Sequence[tuple[str, IndexReader]]",
     *,
+    layer: Literal["default", "custom"] = "default",
     extra: Mapping[str, str] | None = None,
     folder: str | None = None,
 ) -> IndexSummary:
-    """Write one default layer from several: (name, index) pairs, the one of highest precedence first.
+    """Write one layer from several: (name, index) pairs, the one of highest precedence first.
 
     In ``folder`` stands what is large meanwhile, in files without names; without one, it is in memory. The file is
     written to exactly ``path``, which must not exist, and synced; it is not renamed, and its directory is not synced.
     ``extra`` joins the metadata. Locids may occur in several sources: then slots ascend by locid and, within one, by
-    source.
+    source. Of custom layers, which name no sources, the names do not matter.
 
     :raises IndexDamagedError: if an index is damaged
     :raises IndexFileError: if ``path`` exists or cannot be written, or there are more sources than a file can name
@@ -45,6 +46,8 @@ def write_stack(
     readers = [reader for _, reader in layers]
     sections, slots = _locations(readers)
     locations = len(sections["loc.locid"])
+    if layer == "custom":
+        sections.pop("loc.source", None)
     blocks = {name: sum(reader.counts[name] for reader in readers) for name in ("blocks_v4", "blocks_v6")}
     with write_errors(os.fspath(path)):
         recorded, numbers, weak = recording.stacked(readers, slots, folder)
@@ -58,9 +61,9 @@ def write_stack(
     size, digest = write_index(
         path,
         {**sections, **recorded, **found},
-        layer="default",
+        layer=layer,
         counts=counts,
-        sources=[name for name, _ in layers],
+        sources=[name for name, _ in layers] if layer == "default" else (),
         extra=extra,
     )
     return IndexSummary(**counts, bytes=size, sha256=digest)
@@ -113,6 +116,8 @@ def _locations(readers: "Sequence[IndexReader]") -> tuple[dict[str, Array], list
     for name in TEXT_NAMES:
         columns = [own[each[f"loc.{name}"]] for own, each in zip(numbers, arrays, strict=True)]
         sections[f"loc.{name}"] = together(columns).astype(np.int32)[order]
+    if all("loc.pending" in each for each in arrays):
+        sections["loc.pending"] = together([each["loc.pending"] for each in arrays]).astype(np.uint8)[order]
     if len(readers) > 1:
         sections["loc.source"] = source.astype(np.uint8)[order]
     sections["strings.offsets"], sections["strings.bytes"] = string_table(texts)

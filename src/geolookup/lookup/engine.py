@@ -38,11 +38,14 @@ class GeoLookup:
 
     ``instead`` is a state that answers until something is published in ``home``.
     ``freshness`` limits the age of the data. With ``as_of`` (see `state.generations`) it stays with that kept
-    generation, as it was served last, and follows nothing.
+    generation, as it was served last, and follows nothing. With ``vrf`` all its answers are those in that routing
+    domain: see `in_vrf`.
 
     :raises UnknownGenerationError: if ``as_of`` does not mean a kept generation
     :raises NoStateError: if nothing has been published in ``home``
     :raises StateDamagedError: if no undamaged generation is left there
+    :raises UnknownVrfError: if ``vrf`` names none
+    :raises SettingsError: if both ``vrf`` and ``as_of`` are given
     """
 
     def __init__(
@@ -52,16 +55,25 @@ class GeoLookup:
         instead: str | None = None,
         freshness: Freshness = NO_LIMIT,
         as_of: "Reference | None" = None,
+        vrf: str | None = None,
     ) -> None:
+        if vrf is not None and as_of is not None:
+            raise SettingsError("a VRF has no past: ask for it without `as_of`")
         self._home = home = os.path.abspath(home)
         #: Of one that was opened from a fleet's address: fetches what is new, and says whether there was something.
         self.fetch: Callable[[], bool] | None = None
         self._native = accelerator()
-        self._follower = Follower(home, self._native, freshness=freshness, as_of=as_of, instead=instead)
+        self._instead, self._freshness, self._as_of = instead, freshness, as_of
+        self.vrf = vrf
+        self._in_vrfs: dict[str, GeoLookup] = {}
+        self._fast_in_vrfs: dict[str, _native.Finder] = {}
+        self._finder: _native.Finder | None = None
+        self._follower = Follower(home, self._native, freshness=freshness, as_of=as_of, instead=instead, vrf=vrf)
         own = all(getattr(type(self), name) is getattr(GeoLookup, name) for name in _FAST)
         if self._native is not None and own:
             # It hides the methods: one call in C answers from the mapped file, and calls the method for the rest.
-            finder = self._native.Finder(*(getattr(self, name) for name in _FAST))
+            finder = self._native.Finder(*(getattr(self, name) for name in _FAST), self._fast_in_vrfs)
+            self._finder = finder
             self.__dict__.update({name: getattr(finder, name) for name in _FAST})
             self._follower.serve_by(finder)
 
@@ -117,19 +129,43 @@ class GeoLookup:
 
         Answers stay as they are: a file whose answers are kept stays mapped until the last of them is gone.
         """
+        self._fast_in_vrfs.clear()
+        for each in self._in_vrfs.values():
+            each.close()
         self._follower.close()
         for name in _FAST:
             self.__dict__.pop(name, None)
 
+    def in_vrf(self, vrf: str) -> "GeoLookup":
+        """The lookups of a routing domain (VRF): its own blocks answer first, then all else as without it.
+
+        It is opened when it is first asked for, follows what is published and edited by itself, and is closed with
+        this.
+
+        :raises UnknownVrfError: if there is no VRF of this name: it names those that there are
+        :raises SettingsError: if this stays with a kept generation
+        """
+        found = self._in_vrfs.get(vrf)
+        if found is None:
+            found = GeoLookup(self._home, instead=self._instead, freshness=self._freshness, as_of=self._as_of, vrf=vrf)
+            self._in_vrfs[vrf] = found
+            if found._finder is not None:
+                self._fast_in_vrfs[vrf] = found._finder
+        return found
+
     # Lookups
 
-    def lookup(self, address: "AddressLike") -> Geolocation | None:
+    def lookup(self, address: "AddressLike", *, vrf: str | None = None) -> Geolocation | None:
         """The geolocation of an address, or None if no block covers it.
 
         ``address`` is strict text (a dotted quad or RFC 4291), or an address object of ``ipaddress`` or ``netaddr``.
+        With ``vrf`` it is that in a routing domain: see `in_vrf`.
 
         :raises InvalidAddressError: for anything else
+        :raises UnknownVrfError: if ``vrf`` names none
         """
+        if vrf is not None:
+            return (self._in_vrfs.get(vrf) or self.in_vrf(vrf)).lookup(address)
         snapshot = self._follower.newest()
         family, value = parse(address) if type(address) is str else parse_any(address)
         try:
@@ -226,14 +262,18 @@ class GeoLookup:
         except IndexDamagedError as error:
             return work(self._follower.instead_of(snapshot, error))
 
-    def match(self, address: "AddressLike") -> Match | None:
+    def match(self, address: "AddressLike", *, vrf: str | None = None) -> Match | None:
         """The answer for an address and the range that gives it, or None if no block covers it.
 
         The range is the largest around the address in which every address has this same geolocation from this same
-        layer. Its ends, the fields and the facts are read when they are asked for.
+        layer. Its ends, the fields and the facts are read when they are asked for. With ``vrf`` it is the answer in a
+        routing domain: see `in_vrf`.
 
         :raises InvalidAddressError: if the address is malformed
+        :raises UnknownVrfError: if ``vrf`` names none
         """
+        if vrf is not None:
+            return (self._in_vrfs.get(vrf) or self.in_vrf(vrf)).match(address)
         return self.with_snapshot(lambda snapshot: snapshot.match(str(address), *parse_any(address)))
 
     def network(self, address: "AddressLike") -> "Network | None":
@@ -277,9 +317,12 @@ class GeoLookup:
         end to end (0.2 s a million blocks). As of another time, of the custom layer only the block that won is known.
 
         :raises InvalidAddressError: if the address is malformed
+        :raises SettingsError: if this answers in a VRF
         """
         from geolookup.lookup.explain import explain
 
+        if self.vrf is not None:
+            raise SettingsError("explain knows no VRFs: ask without one, or `match` what answers in it")
         family, value = parse_any(address)
         return self.with_snapshot(
             lambda snapshot: explain(snapshot, self.home, str(address), family, value, is_past=self._follower.is_fixed)

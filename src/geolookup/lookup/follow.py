@@ -112,9 +112,10 @@ class Follower:
 
     Threads and forked children may share one. At most once a second `newest` first looks whether CURRENT changed. With
     ``as_of`` it stays with that kept generation. ``instead`` is a state that serves until something is published in
-    ``home``.
+    ``home``. In a ``vrf`` the blocks of that routing domain answer first.
 
     :raises NoStateError: if nothing has been published in ``home``
+    :raises UnknownVrfError: if there is no such VRF
     """
 
     def __init__(
@@ -125,8 +126,10 @@ class Follower:
         freshness: Freshness,
         as_of: "Reference | None",
         instead: str | None = None,
+        vrf: str | None = None,
     ) -> None:
         self._home = home
+        self._vrf = vrf
         #: The state directory that is served.
         self.served = instead or home
         self._native = native
@@ -142,7 +145,7 @@ class Follower:
         stamp = stamp_of(self._current_path)
         published = open_served(self.served) if as_of is None else _open_kept(home, as_of)
         current = published.current
-        self._snapshot: Snapshot | None = Snapshot(published, stamp, native)
+        self._snapshot: Snapshot | None = self._opened(published, stamp)
         if current.recovered is not None:
             self._note(current.recovered)
         # The first lookup says if the data are too old.
@@ -255,6 +258,7 @@ class Follower:
             return
         try:
             published = open_served(self._home)
+            found = self._opened(published, stamp)
         except GeoLookupError as error:
             self._note(str(error))
             return
@@ -278,9 +282,17 @@ class Follower:
                 published.current.sequence,
                 published.current.generation,
             )
-        self._serve(Snapshot(published, stamp, self._native))
+        self._serve(found)
         self.served = self._home
         self.problem = None
+
+    def _opened(self, published: "Published", stamp: tuple[int, ...] | None) -> Snapshot:
+        """What was opened as lookups ask it: in a VRF, with its blocks above the custom layer."""
+        if self._vrf is not None:
+            from geolookup.state.base.vrfs import in_vrf  # late: without a VRF nothing of them is needed
+
+            published = in_vrf(self.served, published, self._vrf)
+        return Snapshot(published, stamp, self._native)
 
     def _note(self, problem: str) -> None:
         if self.problem is None or self.problem[0] != problem:
@@ -293,7 +305,7 @@ class Follower:
             published = open_other(self.served, str(damage), skip=frozenset({snapshot.current.generation}))
         except NoStateError as error:
             raise damage from error
-        self._serve(Snapshot(published, stamp_of(self._current_path), self._native))
+        self._serve(self._opened(published, stamp_of(self._current_path)))
         self._note(str(damage))
 
 

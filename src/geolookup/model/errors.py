@@ -6,6 +6,7 @@
     ├── InvalidAddressError       text that is not an IP address (also a ValueError)
     ├── InvalidRangeError         two addresses that are not a range, or text that is not a network (also a ValueError)
     ├── SettingsError             a setting, option or file of settings that cannot be used
+    │   └── UnknownVrfError           no VRF has that name
     ├── DataFileError             a data file with a bad row: names the file and the line
     ├── ColumnError               a column or field that cannot be located: missing, taken, or of another type
     ├── MissingExtraError         a package that an optional part needs is not installed (also an ImportError)
@@ -60,6 +61,10 @@ class InvalidRangeError(GeoLookupError, ValueError):
 
 class SettingsError(GeoLookupError):
     """A setting, option or settings file that cannot be used; names the key and where it came from."""
+
+
+class UnknownVrfError(SettingsError):
+    """No VRF has that name: it names those that there are."""
 
 
 class DataFileError(GeoLookupError):

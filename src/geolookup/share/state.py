@@ -15,6 +15,7 @@ from geolookup.model.errors import (
     RequestRefusedError,
     StaleDataError,
     StateDamagedError,
+    UnknownVrfError,
 )
 from geolookup.model.facts import NETWORK_FACTS
 from geolookup.model.types import flat_not_covered
@@ -34,6 +35,25 @@ class State:
         self._geo = geo
         self._licence_allows = licence_allows
         self._forbidden: tuple[object, frozenset[str]] = (None, frozenset())
+        self._in_vrfs: dict[str, State] = {}
+
+    def in_vrf(self, name: str) -> "State":
+        """The answers in a routing domain.
+
+        :raises RequestRefusedError: ``invalid-parameter`` if there is none of this name, ``index-not-ready`` if it
+            cannot be read
+        """
+        found = self._in_vrfs.get(name)
+        if found is None:
+            try:
+                found = State(self._geo.in_vrf(name), licence_allows=self._licence_allows)
+            except UnknownVrfError as error:
+                # Which there are is not for whoever asks.
+                raise RequestRefusedError(f"no VRF is named {name!r:.60}", problem="invalid-parameter") from error
+            except GeoLookupError as error:
+                raise RequestRefusedError("the state cannot be read", problem="index-not-ready") from error
+            self._in_vrfs[name] = found
+        return found
 
     async def layers(self) -> "Moment":
         """The published snapshot.

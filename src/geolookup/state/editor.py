@@ -12,8 +12,15 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, NamedTuple, ParamSpec, Self, TypeVar, Unpack
 
 from geolookup.base.text import fields_text
-from geolookup.model.checked import meant_fields, refuse_unknown
-from geolookup.model.errors import EditError, StateBusyError, StateDamagedError, StateError
+from geolookup.model.checked import meant_fields, refuse_unknown, wrong_name
+from geolookup.model.errors import (
+    BlockError,
+    EditError,
+    StateBusyError,
+    StateDamagedError,
+    StateError,
+    UnknownGeolocationError,
+)
 from geolookup.model.fields import UNKNOWN
 from geolookup.model.named import block_of, require_narrow
 from geolookup.model.types import FIELD_NAMES, Geolocation, IPBlock, NewGeolocation
@@ -33,8 +40,9 @@ from geolookup.state.edits.outbox.operations import (
     Update,
 )
 from geolookup.state.edits.outbox.outbox import Outbox
-from geolookup.state.edits.outbox.payload import described
+from geolookup.state.edits.outbox.payload import described, values_of
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
+from geolookup.state.edits.places.place import Content
 from geolookup.state.edits.places.reconcile import Hold
 from geolookup.state.edits.session import EditSession, Left, Lists
 from geolookup.state.publishing.directory import StateDirectory
@@ -351,6 +359,52 @@ class Editor:
 
         return self._sessions.ask(ask)
 
+    def vrfs(self) -> list[str]:
+        """The names of the routing domains (VRFs) that have places of their own, or had some."""
+        return self._sessions.ask(lambda session: sorted(session.vrfs.revisions()))
+
+    def vrf_places(self, vrf: str) -> dict[str, Geolocation]:
+        """The places of a VRF by their names; none if there is no such VRF."""
+        return self._sessions.ask(lambda session: session.vrfs.places(vrf))
+
+    def put_vrf_place(
+        self, vrf: str, name: str, *, blocks: "Iterable[BlockLike]" = (), **fields: Unpack[NewGeolocation]
+    ) -> int:
+        """Have a place of a VRF be so: a new one, or, if the VRF has one of that name, that.
+
+        Such places are this state's own: no service hears of them. In the VRF they answer before all others.
+
+        :returns: its locid
+        :raises EditError: if a field is unknown or cannot be, or the name of the place or of the VRF cannot be one
+        :raises InvalidRangeError: if a block is not one
+        :raises BlockError: if another place of the VRF has an identical block
+        """
+        for each in (vrf, name):
+            if (wrong := wrong_name(each)) is not None:
+                raise EditError(wrong)
+        refuse_unknown(fields)
+        found = [block_of(block) for block in blocks]
+        with self._sessions.transaction() as session:
+            places = session.vrfs.places(vrf)
+            before = places.get(name)
+            values = meant_fields({**UNKNOWN, **fields}, None if before is None else before.fields(), bare=True)
+            owners = {each: other for other, place in places.items() if other != name for each in place.ipblocks}
+            for block in found:
+                if block in owners:
+                    raise BlockError(f"{block} belongs to {owners[block]} of the VRF {vrf}: remove it there first")
+            return session.vrfs.put(vrf, name, Content(values_of(values), frozenset(found)), before)
+
+    def remove_vrf_place(self, vrf: str, name: str) -> None:
+        """Remove a place of a VRF.
+
+        :raises UnknownGeolocationError: if the VRF has none of that name
+        """
+        with self._sessions.transaction() as session:
+            before = session.vrfs.places(vrf).get(name)
+            if before is None:
+                raise UnknownGeolocationError(f"the VRF {vrf} has no place named {name!r:.60}")
+            session.vrfs.remove(vrf, name, before)
+
     def keep_sites(self, names: Mapping[str, int], *, file: str) -> None:
         """Keep these names of custom geolocations, given by ``file``, and of others only those given by hand.
 
@@ -539,9 +593,12 @@ class Sessions:
                     with self._entered(self._begin(database, current), is_kept=True) as session:
                         yield session
                     head, layer = session.outbox.head, session.layer
+                    vrfs = session.vrfs.changed or not session.changed or current.recovered is not None
                     whole.enter_context(_uninterrupted())  # what is committed is published, too
-                if is_new := session.changed or head != current.edits:  # the latter if an earlier publish failed
-                    self._publish(publish, head, layer)
+                if (
+                    is_new := session.changed or session.vrfs.changed or head != current.edits
+                ):  # the latter if an earlier publish failed
+                    self._publish(publish, head, layer, vrfs=vrfs)
             if is_new and wait:  # a question that catches up waits for nothing
                 self._back_up()
 
@@ -632,10 +689,10 @@ class Sessions:
                     raise
         raise StateBusyError(f"{self._directory.home}: generations come and go faster than they can be read")
 
-    def _publish(self, publish: Publish, head: int, layer: dict[int, Laid]) -> None:
+    def _publish(self, publish: Publish, head: int, layer: dict[int, Laid], *, vrfs: bool) -> None:
         """The edits are durable by now: should this fail, the next publish makes them visible."""
         try:
-            published = publish.edited(list(layer.values()), head)
+            published = publish.edited(list(layer.values()), head, vrfs=vrfs)
         except StateError as error:
             publish.take_back()
             self._left = None

@@ -10,7 +10,7 @@ from anyio import to_thread
 from litestar import Request, get, post
 from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
-from litestar.openapi.spec import OpenAPIType, Schema
+from litestar.openapi.spec import OpenAPIType, Parameter, Schema
 from litestar.params import RawBody
 from litestar.response.base import ASGIResponse
 
@@ -84,11 +84,23 @@ class Lookups(Protocol):
         """The same; None if `layers` would wait for something, or if there are none yet."""
 
 
+@runtime_checkable
+class LookupsWithVrfs(Lookups, Protocol):
+    """Lookups that know routing domains."""
+
+    def in_vrf(self, name: str) -> Lookups:
+        """The lookups in a routing domain.
+
+        :raises RequestRefusedError: ``invalid-parameter`` if there is none of this name
+        """
+
+
 async def _lookup_address(request: Request[Any, Any, Any], lookups: NamedDependency[Lookups]) -> ASGIResponse:
     """One address: 200 whether it is covered or not."""
     record = _asks_record(request.scope["query_string"])
     try:
-        return _json(_find(await lookups.layers(), _asked(request.scope), record=record))
+        layers = await _in_vrf(lookups, request.scope["query_string"]).layers()
+        return _json(_find(layers, _asked(request.scope), record=record))
     except InvalidAddressError as error:
         raise RequestRefusedError(str(error), problem="invalid-address") from error
 
@@ -102,20 +114,22 @@ async def _lookup_addresses(
     if not isinstance(asked, list) or len(asked) > MAX_ADDRESSES:
         detail = f"must be an array of at most {MAX_ADDRESSES} addresses"
         raise RequestRefusedError("the body is not valid", problem="invalid-body", errors=(("", detail),))
-    layers = await lookups.layers()
+    layers = await _in_vrf(lookups, request.scope["query_string"]).layers()
     # In a thread: a thousand lookups would block everyone else for a while.
     return _json(await to_thread.run_sync(partial(_find_all, layers, asked, record=record)))
 
 
-def _handlers(members: Mapping[str, Schema], covered: str, refusals: tuple[str, ...] = ()) -> list[HTTPRouteHandler]:
-    """Both operations, whose objects have these ``members``; ``covered`` says it of them."""
+def _handlers(
+    members: Mapping[str, Schema], covered: str, refusals: tuple[str, ...] = (), more: tuple[Parameter, ...] = ()
+) -> list[HTTPRouteHandler]:
+    """Both operations, whose objects have these ``members``; ``covered`` says it of them. ``more`` are parameters."""
     flat = openapi.object_of({**members, "record": _RECORD}, optional=("record",))
     address = get(
         f"{_PATH}/{{ip:path}}",
         operation_id="lookupAddress",
         operation_class=openapi.operation(
             "Look an address up",
-            [openapi.path("ip", ADDRESS, "Percent-encoded or not."), _ASKS_RECORD],
+            [openapi.path("ip", ADDRESS, "Percent-encoded or not."), _ASKS_RECORD, *more],
             None,
             {"200": openapi.answer(flat, covered)},
             ("invalid-address", "invalid-parameter", "index-not-ready", *refusals),
@@ -126,7 +140,7 @@ def _handlers(members: Mapping[str, Schema], covered: str, refusals: tuple[str, 
         operation_id="lookupAddresses",
         operation_class=openapi.operation(
             "Look many addresses up",
-            [_ASKS_RECORD],
+            [_ASKS_RECORD, *more],
             _MANY,
             {"200": openapi.answer(openapi.array_of(flat), "One object an address, in the same order.")},
             (
@@ -147,6 +161,13 @@ WITH_FACTS = _handlers(
     {**_FLAT, **_FACTS},
     "Its geolocation and range, null if nothing says where it is, and all facts, each null if no source says it.",
     ("licence-forbids", "stale-data"),
+    (
+        openapi.query(
+            "vrf",
+            Schema(type=OpenAPIType.STRING),
+            "The routing domain (VRF) whose own blocks answer first. One that is not there is refused.",
+        ),
+    ),
 )
 
 
@@ -156,7 +177,7 @@ def quick(
     """`HANDLERS`' or `WITH_FACTS`' answer for one address, for `geolookup.web.routing.Quick`."""
 
     def answer(scope: Any) -> bytes | None:
-        layers = lookups.layers_at_once()
+        layers = _in_vrf(lookups, scope["query_string"]).layers_at_once()
         if layers is None:
             return None
         return msgspec.json.encode(_find(layers, _asked(scope), record=_asks_record(scope["query_string"])))
@@ -168,6 +189,16 @@ def _asked(scope: Any) -> str:
     """The address, as it was asked for."""
     # Not Litestar's own parameter, which has lost its slashes: an address with a slash is malformed.
     return unquote(scope["raw_path"].decode("latin-1")).partition(f"{_PATH}/")[2]
+
+
+def _in_vrf(lookups: Lookups, query: bytes) -> Lookups:
+    """The lookups in the routing domain that the query names, if it names one."""
+    name = wire.parameters(query, "vrf").get("vrf") if query else None
+    if name is None:
+        return lookups
+    if not isinstance(lookups, LookupsWithVrfs):
+        raise RequestRefusedError("vrf: this service knows no routing domains", problem="invalid-parameter")
+    return lookups.in_vrf(name)
 
 
 def _asks_record(query: bytes) -> bool:

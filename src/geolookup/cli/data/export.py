@@ -8,7 +8,7 @@ import click
 
 from geolookup.cli import interrupt, output
 from geolookup.cli.groups import LazyGroup
-from geolookup.cli.options import as_of_option, json_option
+from geolookup.cli.options import as_of_option, json_option, vrf_option
 from geolookup.cli.streams import harmless_lines
 from geolookup.exports.content import LAYERS, PLACE_LAYERS, LayerChoice
 from geolookup.exports.export import ExportForm
@@ -51,6 +51,7 @@ def _common(
                 help="Tell places no more precisely: no finer names, ids, codes and coordinates.",
             ),
             as_of_option,
+            vrf_option,
             json_option,
             click.option(
                 "--licence-allows",
@@ -185,7 +186,13 @@ def parquet(**options: Any) -> None:
 
 
 def _run(
-    form: ExportForm, target: str, as_of: str | None, layer: LayerChoice | None, as_json: bool, **options: Any
+    form: ExportForm,
+    target: str,
+    as_of: str | None,
+    vrf: str | None,
+    layer: LayerChoice | None,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     interrupt.writing_to(target)
     stream: BinaryIO | None = None
@@ -198,7 +205,8 @@ def _run(
                 raise click.UsageError(f"{form} is not text: give the name of a file, or a pipe")
             stream = cast("BinaryIO", _Harmless(stream))
     with opening.open_or_build(as_of=as_of) as geo, output.progress("exporting", "%") as progress:
-        done = write(geo, form, target if stream is None else stream, layer=layer, progress=progress, **options)
+        within = geo if vrf is None else geo.in_vrf(vrf)
+        done = write(within, form, target if stream is None else stream, layer=layer, progress=progress, **options)
     for warning in done.warnings:
         output.note(f"geolookup: {warning}")
     if form == "csv":  # which has no place for them

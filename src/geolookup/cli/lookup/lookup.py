@@ -12,7 +12,7 @@ from geolookup.base.text import count, network_text
 from geolookup.cli import interrupt, output
 from geolookup.cli.inputs import Tally, ok_options, read_addresses
 from geolookup.cli.lookup.unsaid import warn_of_unsaid
-from geolookup.cli.options import as_of_option, chosen_fields, delimiter_option, formats
+from geolookup.cli.options import as_of_option, chosen_fields, delimiter_option, formats, vrf_option
 from geolookup.index.layout import EMPTY
 from geolookup.lookup.asked import Pick, read_field, read_range
 from geolookup.lookup.engine import GeoLookup
@@ -62,6 +62,7 @@ FORMATS = ("text", "json", "ndjson", "csv")
 )
 @chosen_fields(NAMES, paths=True)
 @as_of_option
+@vrf_option
 @ok_options
 def lookup(
     addresses: tuple[str, ...],
@@ -73,6 +74,7 @@ def lookup(
     record: bool,
     only: tuple[str, ...] | None,
     as_of: str | None,
+    vrf: str | None,
     **ok: bool,
 ) -> int:
     """Look up IP addresses: the geolocation of each, and the range that decides it.
@@ -101,6 +103,7 @@ def lookup(
       geolookup 8.8.8.8 --field location.time_zone
       geolookup 8.8.8.8 --field asn --field as_organization
       geolookup 8.8.8.8 --record --json
+      geolookup 10.1.2.3 --vrf CUST-A
     """
     if record and (only is not None or form == "csv"):
         raise click.UsageError("--record is the whole: use it without --fields, and not with CSV")
@@ -110,6 +113,7 @@ def lookup(
     is_stream = bool(files) or "-" in addresses
     with contextlib.ExitStack() as stack:
         geo = stack.enter_context(opening.open_or_build(as_of=as_of))
+        geo = geo if vrf is None else geo.in_vrf(vrf)
         warn_of_unsaid(geo, only or ())
         wanted = record or any("." in name for name in only or ())
         record_of = geo.record if wanted else None

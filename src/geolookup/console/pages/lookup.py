@@ -21,6 +21,7 @@ from geolookup.model.addresses import parse, range_ends
 from geolookup.model.continents import countries
 from geolookup.model.errors import GeoLookupError, InvalidAddressError
 from geolookup.model.types import IPBlock, Match
+from geolookup.state.base.vrfs import read_vrfs
 
 PAGE = Page(title="Look up", path="/")
 
@@ -41,17 +42,27 @@ def look_up(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     values: dict[str, Any] = dict.fromkeys(
         ("match", "explained", "correct", "error", "pieces", "rest", "spot", "facts")
     )
-    status = 200
+    status, vrf = 200, query(request, "vrf")
     if asked:
         try:
-            values |= _answer(console, asked, why=query(request, "why") == "1")
+            values |= _answer(console, asked, vrf=vrf, why=query(request, "why") == "1")
         except GeoLookupError as error:
             status, values["error"] = 422, str(error)
-    return console.page(request, "lookup.html", status, asked=asked, **values)
+    return console.page(request, "lookup.html", status, asked=asked, vrf=vrf, vrfs=_vrfs(console), **values)
 
 
-def _answer(console: Console, asked: str, *, why: bool) -> dict[str, Any]:
+def _vrfs(console: Console) -> list[str]:
+    """The routing domains that the form offers; none if the state cannot tell."""
+    try:
+        geo = console.geo()
+        return geo.with_snapshot(lambda snapshot: sorted(read_vrfs(geo.home, snapshot.current)))
+    except GeoLookupError:
+        return []
+
+
+def _answer(console: Console, asked: str, *, vrf: str, why: bool) -> dict[str, Any]:
     geo = console.geo()
+    geo = geo.in_vrf(vrf) if vrf else geo
     if "://" in asked:
         parse(asked)  # a URL is no network, though it has a slash: this says what to look up
     block = _block(asked)
@@ -71,7 +82,7 @@ def _answer(console: Console, asked: str, *, why: bool) -> dict[str, Any]:
         "network": network,
         "who": "" if network is None else network_text(network.facts),
         **geo.with_snapshot(lambda snapshot: _folded(snapshot, geo.home, block)),
-        "explained": geo.explain(block.startip) if why or at_once else None,
+        "explained": geo.explain(block.startip) if (why or at_once) and not vrf else None,
         "correct": _correct(found_block, match),
         "spot": spot(place.latitude, place.longitude) if known else None,  # type: ignore[arg-type,union-attr]
         "block": found_block,

@@ -46,7 +46,8 @@ class Current:
     content that was rolled back; ``pins`` the generations that retention always keeps; ``served`` which
     generation was served since when (see `advanced`); ``sources`` what is known of each source (see
     `generations.entries`); ``newest_snapshot`` the highest snapshot ever committed;
-    ``next_locid`` the next number for a place that has none of its own, 0 if none was ever given. ``recovered``
+    ``next_locid`` the next number for a place that has none of its own, 0 if none was ever given; ``vrfs`` the number
+    of the file that lists the VRFs (see `state.base.vrfs`), 0 if there are none. ``recovered``
     says what was wrong if CURRENT itself could not be used. ``pushed`` is the counter of edits.db when the newest
     push began (see `state.base.marks`): with ``edits`` it tells whether edits.db has gone back since.
     """
@@ -69,6 +70,7 @@ class Current:
         "sequence",
         "served",
         "sources",
+        "vrfs",
     )
 
     def __init__(
@@ -91,6 +93,7 @@ class Current:
         next_locid: int = 0,
         recovered: "str | None" = None,
         pushed: int = 0,
+        vrfs: int = 0,
     ) -> None:
         self.sequence = sequence
         self.generation = generation
@@ -109,6 +112,7 @@ class Current:
         self.next_locid = next_locid
         self.recovered = recovered
         self.pushed = pushed
+        self.vrfs = vrfs
 
     def replace(self, **changes: "Any") -> "Current":
         """A copy with some members changed.
@@ -188,6 +192,7 @@ class Current:
             "next_locid": self.next_locid,
             "published": self.published,
             "overlay_file": self.overlay_file,
+            "vrfs": self.vrfs,
         }
 
 
@@ -309,6 +314,7 @@ def parse_current(data: bytes, path: str) -> Current:
             newest_snapshot=found["newest_snapshot"],
             next_locid=found["next_locid"],
             pushed=found["pushed"],
+            vrfs=found.get("vrfs", 0),
         )
         if type(found["refused"]) is not list:
             raise ValueError("`refused` is not an array")
@@ -319,6 +325,7 @@ def parse_current(data: bytes, path: str) -> Current:
             current.newest_snapshot,
             current.next_locid,
             current.pushed,
+            current.vrfs,
         ]
         named = [*current.published["stack"], *current.sources]
         numbers += [entry["snapshot"] for entry in named]

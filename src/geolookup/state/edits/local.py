@@ -10,6 +10,7 @@ from geolookup.state.edits.layer import ABOVE, Laid, laid
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.store import Edits
+from geolookup.state.edits.vrfs import VrfPlaces
 
 if TYPE_CHECKING:
     pass
@@ -94,6 +95,16 @@ class LocalEdits:
 
         nothing: tuple[list[Laid], list[OutboxRow]] = [Laid(place=place) for place in custom], []
         return self._ask(ask, nothing, wait_s=wait_s)
+
+    def vrf_revisions(self) -> dict[str, int]:
+        """The VRFs, each with the counter of edits when it changed last."""
+        none: dict[str, int] = {}
+        return self._ask(lambda ledger: VrfPlaces(ledger.database, ledger.outbox).revisions(), none)
+
+    def vrf_places(self, vrf: str) -> dict[str, Geolocation]:
+        """The places of a VRF by their names."""
+        none: dict[str, Geolocation] = {}
+        return self._ask(lambda ledger: VrfPlaces(ledger.database, ledger.outbox).places(vrf), none)
 
     def upstream_url(self) -> str | None:
         """The upstream that edits were pushed to; None if none were."""

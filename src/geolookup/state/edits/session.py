@@ -19,6 +19,7 @@ from geolookup.state.edits.outbox.payload import content_of, described, geolocat
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.edits.places.place import Content
 from geolookup.state.edits.steps import SITES, Steps
+from geolookup.state.edits.vrfs import VrfPlaces
 from geolookup.state.generations.cache import Cache, digest
 
 if TYPE_CHECKING:
@@ -117,6 +118,7 @@ class EditSession:
         self._database = database
         self.ledger = Ledger(database)
         self.outbox = self.ledger.outbox
+        self.vrfs = VrfPlaces(database, self.outbox)
         self._step: int | None = None
         self.changed = False
         self._current = current

@@ -21,6 +21,7 @@ from geolookup.state.base import files
 from geolookup.state.base.clock import now_text, wall
 from geolookup.state.base.current import Current, generation_path, overlay_path, parse_current
 from geolookup.state.base.parts import has_service, parts_of, snapshot_path
+from geolookup.state.base.vrfs import vrf_files
 from geolookup.state.edits.store import Edits
 from geolookup.state.publishing import restore as edits_restore
 from geolookup.state.publishing.directory import StateDirectory
@@ -170,7 +171,7 @@ def _link_all(directory: StateDirectory, current: Current, staged: str) -> None:
     ]
     with files.file_errors(staged):
         paths = [os.path.join(folder, name) for folder in folders for name in sorted(os.listdir(folder))]
-        for path in (*paths, overlay_path(home, current.overlay)):
+        for path in (*paths, overlay_path(home, current.overlay), *vrf_files(home, current)):
             target = os.path.join(staged, os.path.relpath(path, home))
             os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
             os.link(path, target)

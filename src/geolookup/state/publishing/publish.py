@@ -34,6 +34,7 @@ from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.recovery import MEMORY, advanced, memory_text, remembered
 from geolookup.state.generations.served import nothing_published, open_other, tell_followers
 from geolookup.state.publishing.locks import PUBLISH_WAIT_S, Locks
+from geolookup.state.publishing.vrfs import VrfLayers, remove_unlisted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,14 +210,26 @@ class Publish:
         self.write_current(published)
         return published
 
-    def edited(self, layer: list[Laid], edits: int) -> Current:
-        """Publish ``layer``, the custom layer as the edits up to ``edits`` left it, over the generation of before."""
+    def edited(self, layer: list[Laid], edits: int, *, vrfs: bool = False) -> Current:
+        """Publish ``layer``, the custom layer as the edits up to ``edits`` left it, over the generation of before.
+
+        ``vrfs`` is true if VRFs may have changed.
+        """
         current = self.required()
         draft = self.draft(current.generation, layer, edits, current.published)
-        published = self.commit(draft, published_at=draft.at)
+        published = self.commit(draft, published_at=draft.at, **(self._vrfs() if vrfs else {}))
         # Generations go with the runs that make them, by the retention that those were told.
         self.clean(published, keep_generations=None)
         return published
+
+    def _vrfs(self) -> dict[str, int]:
+        """The member of CURRENT that names the VRFs, those compiled that changed."""
+        layers = VrfLayers(self.home, self.current, self.local)
+        self.undo.callback(layers.take_back)
+        number = layers.compiled()
+        for path in layers.made:
+            self._open_to_group(path)
+        return {"vrfs": number}
 
     def again(
         self,
@@ -241,6 +254,8 @@ class Publish:
         record = current.published if generation is None else read_report(path)["published"]
         draft = self.draft_overlay(number, Cache(os.path.join(path, "cache.db")), record)
         members = {"generation": number, "published": record, "published_at": draft.at, **changes}
+        if current.vrfs or current.recovered is not None:  # a backup of the edits may have been put back
+            members |= self._vrfs()
         published = self.commit(draft, **members)
         self.clean(published, keep_generations=keep_generations)
         return published
@@ -262,6 +277,7 @@ class Publish:
                 overlays=self._overlays,
                 before=self._there,
             )
+            remove_unlisted(self.home, published)
 
 
 def compile_overlay(

@@ -21,6 +21,7 @@ from geolookup.state.base.current import (
     read_current,
 )
 from geolookup.state.base.parts import parts_of, snapshot_path
+from geolookup.state.base.vrfs import vrf_files
 from geolookup.state.edits.store import Edits
 from geolookup.state.generations import packing
 from geolookup.state.generations.cache import Cache
@@ -147,6 +148,12 @@ def _problems(home: str, current: Current, work: _Work) -> list[str]:
         edits.require_in_order()
         edits.require_as_sealed()
     problems += of_snapshots
+    with _collected(problems):
+        for path, record in vrf_files(home, current).items():
+            problems += _content_problems(path, record) if record else []
+            if record:
+                with contextlib.closing(IndexReader.open(path)) as reader:
+                    verify_index(reader)
     problems += _all_content_problems(snapshot_files, work)
     problems += packing.problems(home)
     problems += _report_problems(generation)

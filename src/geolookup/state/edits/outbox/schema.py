@@ -73,6 +73,13 @@ CREATE TABLE sites (
     name TEXT PRIMARY KEY, locid INTEGER NOT NULL UNIQUE REFERENCES places (id) ON UPDATE CASCADE, file TEXT NOT NULL,
     applied_at TEXT NOT NULL
 );
+-- Routing domains: places of this machine alone. `edits` is the counter when one of them changed last.
+CREATE TABLE vrfs (name TEXT PRIMARY KEY, edits INTEGER NOT NULL);
+CREATE TABLE vrf_places (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, vrf TEXT NOT NULL REFERENCES vrfs (name), name TEXT NOT NULL,
+    content TEXT NOT NULL
+);
+CREATE UNIQUE INDEX vrf_places_name ON vrf_places (vrf, name);
 """
 
 

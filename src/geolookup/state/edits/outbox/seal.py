@@ -12,7 +12,7 @@ from typing import Any
 
 _TABLES = (
     *("history", "steps", "places", "outbox", "requests", "forms", "baselines", "twins", "settings", "counters"),
-    "sites",
+    *("sites", "vrfs", "vrf_places"),
 )
 _NAME = "seal"
 _MODULUS = 1 << 62

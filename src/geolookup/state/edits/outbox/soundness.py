@@ -8,6 +8,7 @@ from geolookup.base.reasons import reason
 from geolookup.model.errors import EditsDamagedError
 from geolookup.state.base.marks import Mark
 from geolookup.state.edits.outbox.kept import read_places
+from geolookup.state.edits.outbox.payload import read_content
 from geolookup.state.edits.outbox.row import COLUMNS, read_row
 from geolookup.state.edits.outbox.schema import RESTORING
 from geolookup.state.edits.outbox.untold import UNTOLD, read_untold
@@ -48,6 +49,8 @@ _SOUND: dict[str, Callable[[dict[str, Any]], object]] = {
     "counters": lambda row: _whole(row, "value"),
     "history": _sound_history,
     "settings": lambda row: row["name"] == UNTOLD and read_untold(str(row["value"])),
+    "vrf_places": lambda row: read_content(row["content"]),
+    "vrfs": lambda row: _whole(row, "edits"),
     "twins": lambda row: _whole(row, "locid", "edit"),
 }
 

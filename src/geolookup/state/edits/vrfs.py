@@ -1,0 +1,99 @@
+"""The places of routing domains (VRFs) within one transaction of edits.db: local knowledge, of which no service hears.
+
+A place is known by its VRF and its name. Its number lies below those of all other places of this machine.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from geolookup.model.types import PROVISIONAL_LOCID, Geolocation
+from geolookup.state.edits.outbox.history import begin_step, insert_history
+from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.outbox.payload import content_column, described, geolocation, read_content
+from geolookup.state.edits.outbox.schema import insert
+from geolookup.state.edits.places.place import Content
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+#: The number of the first place of a VRF; the others follow downwards.
+FIRST_LOCID = 2 * PROVISIONAL_LOCID
+#: The word of the history for an edit of a place of a VRF.
+VRF_PLACE = "vrf_place"
+
+
+def locid_of_row(number: int) -> int:
+    """The locid of the place in a row of ``vrf_places``."""
+    return FIRST_LOCID - number
+
+
+class VrfPlaces:
+    """The places of all VRFs; ``changed`` is true once one was put or removed."""
+
+    def __init__(self, database: "Database", outbox: Outbox) -> None:
+        self._database = database
+        self._outbox = outbox
+        self._step: int | None = None
+        self._touched: set[str] = set()
+
+    @property
+    def changed(self) -> bool:
+        """True if a place was put or removed."""
+        return bool(self._touched)
+
+    def revisions(self) -> dict[str, int]:
+        """The names of the VRFs, each with the counter of edits when it changed last."""
+        return {row["name"]: row["edits"] for row in self._database.query("SELECT name, edits FROM vrfs")}
+
+    def places(self, vrf: str) -> dict[str, Geolocation]:
+        """The places of a VRF by their names."""
+        return dict(self._places(vrf))
+
+    def _places(self, vrf: str) -> Iterator[tuple[str, Geolocation]]:
+        sql = "SELECT id, name, content FROM vrf_places WHERE vrf = ? ORDER BY id"
+        for number, name, content in self._database.execute(sql, (vrf,)):
+            found = read_content(content)
+            assert found is not None
+            yield name, geolocation(locid_of_row(number), found)
+
+    def put(self, vrf: str, name: str, content: Content, before: Geolocation | None) -> int:
+        """Have a place be so, a new one if there is none of that name: its locid."""
+        self._touch(vrf)
+        column = content_column(content)
+        if before is None:
+            number = insert(self._database, "vrf_places", {"vrf": vrf, "name": name, "content": column})
+            locid = locid_of_row(number)
+        else:
+            sql = "UPDATE vrf_places SET content = ? WHERE vrf = ? AND name = ?"
+            self._database.conn.execute(sql, (column, vrf, name))
+            locid = before.locid
+        self._record(vrf, name, locid, before, content)
+        return locid
+
+    def remove(self, vrf: str, name: str, before: Geolocation) -> None:
+        """Remove a place; a VRF without any stays known, and its addresses are those of the global table."""
+        self._touch(vrf)
+        self._database.conn.execute("DELETE FROM vrf_places WHERE vrf = ? AND name = ?", (vrf, name))
+        self._record(vrf, name, before.locid, before, None)
+
+    def forget(self, vrf: str) -> None:
+        """Forget a VRF that has no places any more."""
+        self._outbox.touch()
+        self._database.conn.execute("DELETE FROM vrfs WHERE name = ?", (vrf,))
+        self._touched.add(vrf)
+
+    def _touch(self, vrf: str) -> None:
+        if vrf in self._touched:
+            return
+        self._outbox.touch()
+        sql = "INSERT INTO vrfs (name, edits) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET edits = excluded.edits"
+        self._database.conn.execute(sql, (vrf, self._outbox.head))
+        self._touched.add(vrf)
+
+    def _record(self, vrf: str, name: str, locid: int, before: Geolocation | None, after: Content | None) -> None:
+        if self._step is None:
+            self._step = begin_step(self._database)
+        was, becomes = (
+            None if each is None else {"vrf": vrf, "name": name, **(described(each) or {})} for each in (before, after)
+        )
+        insert_history(self._database, VRF_PLACE, "done", locid=locid, before=was, after=becomes, step=self._step)

@@ -27,6 +27,7 @@ COPY --from=build /opt/geolookup /opt/geolookup
 RUN install --directory --owner 10001 --group 10001 --mode 750 /state
 ENV PATH=/opt/geolookup/bin:$PATH \
     GEOLOOKUP_HOME=/state \
+    TMPDIR=/state \
     PYTHONDONTWRITEBYTECODE=1
 USER 10001:10001
 WORKDIR /state

@@ -167,6 +167,8 @@ def test_the_image_runs_as_a_user_and_copies_what_the_build_is_given() -> None:
         for step, given in steps
         if step == "ADD" or (step == "ENV" and "HOME=" in given.replace("GEOLOOKUP_HOME=", ""))
     ]
+    writable = next(given for step, given in steps if step == "ENV").split()
+    assert {"GEOLOOKUP_HOME=/state", "TMPDIR=/state"} <= set(writable), "nothing else can be written: a sync needs both"
     allowed = [
         line[1:] for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines() if line[:1] == "!"
     ]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from io import BytesIO
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -173,11 +174,14 @@ def test_two_places_of_one_name_are_two_and_one_place_of_two_layers_is_one(home:
 
 def test_the_first_problems_are_named_with_their_lines_and_all_are_counted(geo: GeoLookup) -> None:
     data = b"8.8.8.8\n" + b"x 08.8.8.8\n8.8.8.256 9.9.9.9\n" * 30
-    found = count(geo, named(of_text(BytesIO(data))))
-    assert found.malformed == 60
+    data += b"".join(b"9.9.9.%d\n" % number for number in range(300, 330)) + b"9.9.9.300 9.9.9.329\n"
+    found = count(geo, named(chain(of_text(BytesIO(data[:153])), of_text(BytesIO(data[153:])))))
+    assert found.malformed == 60 + 32
     assert len(found.problems) == 20
-    assert found.problems[0].startswith("the log, line 2: '08.8.8.8' is not an IP address")
-    assert found.problems[-1].startswith("the log, line 21: '8.8.8.256' is not an IP address")
+    assert str(found.problems[0]).startswith("the log, line 2: '08.8.8.8' is not an IP address")
+    assert str(found.problems[0]).endswith("(30 times)")
+    assert [problem.count for problem in found.problems] == [30, 30, 2, *[1] * 17]
+    assert [problem.where for problem in found.problems[1:3]] == ["the log, line 3", "the log, line 51"]
 
 
 def test_what_cannot_be_counted_is_refused(geo: GeoLookup) -> None:

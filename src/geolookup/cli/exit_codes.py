@@ -55,7 +55,7 @@ TABLE = {
     ),
     MALFORMED: (
         "malformed",
-        "some of the addresses or rows given were malformed (the others were done); beats 4",
+        "some of the addresses were malformed, of a file more than 1 % (the others were done); beats 4",
     ),
     BUSY: (
         "another run is under way",

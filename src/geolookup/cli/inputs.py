@@ -4,6 +4,7 @@ import codecs
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
 import click
@@ -63,48 +64,124 @@ def _lines(name: str, stream: BinaryIO, delimiter: str | None) -> Iterator[tuple
             text = text.partition(delimiter)[0].strip()
         else:
             text = text.strip().partition("\t")[0].partition(";")[0].rstrip()
-        yield f"{name}, line {number}: ", text
+        yield f"{name}, line {number}", text
 
 
-#: So many bad addresses are named; of the others only the number is said.
+#: So many different problems are named; of others only their number is said.
 NAMED: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """So many malformed addresses are no reason for an exit status: ``count`` of them, or this ``share`` of all."""
+
+    count: int = 0
+    share: float = 0.0
+
+    def allows(self, malformed: int, total: int) -> bool:
+        """True if so many of all are within the limit."""
+        return malformed <= max(self.count, self.share * total)
+
+
+class _Limit(click.ParamType[Limit]):
+    name = "limit"
+
+    def convert(self, value: str | Limit, param: click.Parameter | None, ctx: click.Context | None) -> Limit:
+        if isinstance(value, Limit):
+            return value
+        number, percent, rest = value.strip().partition("%")
+        try:
+            found = Limit(share=float(number) / 100) if percent else Limit(count=int(number))
+        except ValueError:
+            found = Limit(count=-1)
+        if rest or found.count < 0 or not 0 <= found.share <= 1:
+            self.fail(f"{value!r:.40} must be a number (20), or a share from 0% to 100% (0.5%)", param, ctx)
+        return found
+
+
+def malformed_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say how many malformed addresses are no reason for an exit status: values of `Tally`."""
+    function = click.option(
+        "--max-malformed",
+        type=_Limit(),
+        metavar="LIMIT",
+        help="Exit with 5 only if more are malformed: a number, or a share of all (0.5%). If not given, 1% of a file "
+        "or stream, and 0 of arguments.",
+    )(function)
+    return click.option("--ok-malformed", is_flag=True, help="Exit with 0 even if all are malformed.")(function)
 
 
 def ok_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """The options for scripts that stop at any exit status but 0."""
-    function = click.option("--ok-malformed", is_flag=True, help="Exit with 0 even if some are malformed.")(function)
+    function = malformed_options(function)
     return click.option("--ok-uncovered", is_flag=True, help="Exit with 0 even if some are not covered.")(function)
 
 
+@dataclass(slots=True)
+class _Repeated:
+    """How often a problem was met, and where last."""
+
+    count: int
+    last: str
+
+
 class Tally:
-    """Counts what became of addresses, and names the first malformed ones. Malformed beats not covered.
+    """Counts what became of addresses, and names the first malformed ones, a value once. Malformed beats not covered.
 
     ``found``, ``not_covered``, ``malformed`` and ``blank`` are counts. With ``ok_uncovered`` and ``ok_malformed`` the
-    exit status does not tell of them.
+    exit status does not tell of them, nor of malformed ones within ``max_malformed``. If that is None, it is 1 % if
+    ``of_file``, else nothing.
     """
 
-    def __init__(self, *, ok_uncovered: bool = False, ok_malformed: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        ok_uncovered: bool = False,
+        ok_malformed: bool = False,
+        max_malformed: Limit | None = None,
+        of_file: bool = False,
+    ) -> None:
         self.found = self.not_covered = self.malformed = self.blank = 0
         self._ok_uncovered = ok_uncovered
         self._ok_malformed = ok_malformed
+        self._limit = Limit(share=1) if ok_malformed else max_malformed or Limit(share=0.01 if of_file else 0)
+        self._named: dict[str, _Repeated] = {}
+        self._others = 0
 
     @property
     def code(self) -> int:
         """The exit status."""
-        if self.malformed and not self._ok_malformed:
+        if not self._limit.allows(self.malformed, self.total):
             return exit_codes.MALFORMED
         return exit_codes.NOT_COVERED if self.not_covered and not self._ok_uncovered else exit_codes.DONE
 
-    def bad(self, text: str) -> None:
-        """Count a malformed address; ``text`` says where it stands and what is wrong."""
-        self.malformed += 1
-        if self.malformed <= NAMED:
-            output.fail(text)
+    @property
+    def total(self) -> int:
+        """All addresses but the blank ones."""
+        return self.found + self.not_covered + self.malformed
 
-    def say_rest(self) -> None:
-        """Say how many malformed addresses were not named."""
-        if self.malformed > NAMED:
-            output.fail(f"and {self.malformed - NAMED:,} more are malformed")
+    def bad(self, where: str, problem: str, count: int = 1) -> None:
+        """Count a malformed address, or ``count`` alike; ``where`` is the (first) place, and may be empty."""
+        self.malformed += count
+        if (known := self._named.get(problem)) is not None:
+            known.count += count
+            known.last = where
+        elif len(self._named) < NAMED:
+            self._named[problem] = _Repeated(1, where)
+            output.fail(f"{where}: {problem}" if where else problem)
+            if count > 1:
+                self._named[problem] = _Repeated(count, "")
+        else:
+            self._others += count
+
+    def say_rest(self, more: int = 0) -> None:
+        """Say how often problems were met that were named once, and how many were not named, ``more`` among them."""
+        for problem, repeated in self._named.items():
+            if repeated.count > 1:
+                last = f", the last in {repeated.last}" if repeated.last else ""
+                output.fail(f"{problem}: {repeated.count:,} times{last}")
+        if more + self._others:
+            output.fail(f"and {more + self._others:,} more are malformed")
 
     @contextlib.contextmanager
     def sums(self) -> Iterator[None]:
@@ -120,11 +197,11 @@ class Tally:
 
     def _say(self, code: int) -> None:
         # A script that went well stays silent: cron sends a mail for every line.
-        if code == exit_codes.DONE and not sys.stderr.isatty():
+        is_well = code == exit_codes.DONE and (self._ok_malformed or not self.malformed)
+        if is_well and not sys.stderr.isatty():
             return
-        total = self.found + self.not_covered + self.malformed
         blank = f", {self.blank:,} blank" if self.blank else ""
         output.note(
-            f"geolookup: {total:,} address{'' if total == 1 else 'es'}: {self.found:,} found, "
+            f"geolookup: {self.total:,} address{'' if self.total == 1 else 'es'}: {self.found:,} found, "
             f"{self.not_covered:,} not covered, {self.malformed:,} malformed{blank}"
         )

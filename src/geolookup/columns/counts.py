@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -77,12 +76,24 @@ class Group:
         return place_text((*first, *(values[name] for name in PLACE_NAMES if name in values)))
 
 
+@dataclass(slots=True)
+class Problem:
+    """Something that is no address, or a row that cannot be read: where it is first, and how often it is there."""
+
+    where: str
+    what: str
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}" + (f" ({self.count:,} times)" if self.count > 1 else "")
+
+
 class Counts:
     """The result of `count`.
 
     ``by`` says what was counted; ``covered`` and ``not_covered`` count addresses that have a location and that have
-    none; ``malformed`` counts what is not an address, and rows that could not be read, ``problems`` names the first
-    `NAMED_PROBLEMS` of them. ``questions`` has one for each file of whose column few values are addresses.
+    none; ``malformed`` counts what is not an address, and rows that could not be read, ``problems`` has the first
+    `NAMED_PROBLEMS` of them, each once. ``questions`` has one for each file of whose column few values are addresses.
     ``generation`` is the one that answered, and ``dated`` the oldest date or moment
     (ISO 8601, UTC) that its sources say their data are of, None if none says one.
     """
@@ -94,7 +105,7 @@ class Counts:
         home: str,
         current: Current,
         malformed: int,
-        problems: tuple[str, ...],
+        problems: tuple[Problem, ...],
         questions: tuple[str, ...],
     ) -> None:
         self.by = by
@@ -180,7 +191,7 @@ def count(
         return Tally(snapshot.base.reader, snapshot.custom.reader), snapshot.current
 
     tally, current = geo.with_networks(begin)
-    problems: list[str] = []
+    problems: dict[tuple[str, str], Problem] = {}
     doubts: dict[str, Doubt] = {}
     malformed = 0
     with Distinct() as distinct:
@@ -193,13 +204,13 @@ def count(
             if by == "addresses":
                 distinct.add(good)
             malformed += len(batch.unreadable) + sum(batch.found[token] for token in bad)
-            if len(problems) < NAMED_PROBLEMS and (bad or batch.unreadable):
-                problems += _problems(name, batch, bad)
+            if bad or batch.unreadable:
+                _add_problems(problems, name, batch, bad)
         if by == "addresses":
             tally = tally.anew()
             tally.add_distinct(distinct)
     asked = tuple(f"{name}: {doubt.asked}" for name, doubt in doubts.items() if doubt.asked)
-    return Counts(tally, by, geo.home, current, malformed, tuple(problems[:NAMED_PROBLEMS]), asked)
+    return Counts(tally, by, geo.home, current, malformed, tuple(problems.values()), asked)
 
 
 def _count(tally: Tally, batch: Batch) -> tuple[list[bytes], dict[bytes, str]]:
@@ -237,11 +248,25 @@ def _again(token: bytes, reread: Reread | None) -> bytes | None:
     return None if found is None else found.encode("ascii")
 
 
-def _problems(name: str, batch: Batch, bad: dict[bytes, str]) -> list[str]:
-    """The first `NAMED_PROBLEMS` problems of a batch, in the order of its lines."""
-    first = islice(batch.where(bad), NAMED_PROBLEMS) if bad else ()
-    found = [*batch.unreadable, *((place, bad[token]) for place, token in first)]
-    return [f"{name}, {batch.word} {place}: {what}" for place, what in sorted(found)[:NAMED_PROBLEMS]]
+def _add_problems(known: dict[tuple[str, str], Problem], name: str, batch: Batch, bad: dict[bytes, str]) -> None:
+    """Count the problems of a batch; those that are new are added in the order of its lines, while there is room."""
+    times = Counter({what: batch.found[token] for token, what in bad.items()})
+    times.update(what for _, what in batch.unreadable)
+    new = {}
+    for what, count in times.items():
+        if (problem := known.get((name, what))) is not None:
+            problem.count += count
+        elif len(known) < NAMED_PROBLEMS:
+            new[what] = count
+    if not new:
+        return
+    places = ((place, bad[token]) for place, token in batch.where([each for each, what in bad.items() if what in new]))
+    first: dict[str, int] = {}
+    for place, what in (*batch.unreadable, *places):
+        if what in new:
+            first[what] = min(first.get(what, place), place)
+    for what, place in sorted(first.items(), key=lambda each: each[1])[: NAMED_PROBLEMS - len(known)]:
+        known[name, what] = Problem(f"{name}, {batch.word} {place}", what, new[what])
 
 
 def _groups(reader: IndexReader, counts: Numbers, names: tuple[str, ...]) -> list[tuple[int, Group]]:

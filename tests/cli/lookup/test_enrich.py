@@ -92,12 +92,15 @@ def test_bad_rows_are_named_with_their_line_and_pass_through(
 
 
 def test_twenty_bad_rows_are_named_and_the_others_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, _ = enriched(tmp_path, b"ip\n" + b"bad\n" * 2050, "in.csv", "out.csv")
-    *lines, question, rest, sums = capsys.readouterr().err.splitlines()
+    data = b"ip\n" + b"".join(b"bad %d\n" % n for n in range(2000)) + b"bad 3\n" * 50
+    code, _ = enriched(tmp_path, data, "in.csv", "out.csv")
+    *lines, question, repeated, rest, sums = capsys.readouterr().err.splitlines()
     assert code == 5
     assert question.endswith('in.csv: 0 of the first 2,050 values of column "ip" are addresses: is it the right one?')
     assert [line.partition("line ")[2].partition(":")[0] for line in lines] == [str(number) for number in range(2, 22)]
-    assert rest == "geolookup: and 2,030 more are malformed"
+    assert repeated.startswith("geolookup: 'bad 3' is not an IP address: 51 times, the last in ")
+    assert repeated.endswith("in.csv, line 2051")
+    assert rest == "geolookup: and 1,980 more are malformed"
     assert sums == "geolookup: 2,050 addresses: 0 found, 0 not covered, 2,050 malformed"
 
 
@@ -107,6 +110,33 @@ def test_twenty_bad_rows_are_named_and_the_others_counted(tmp_path: Path, capsys
 def test_the_exit_status_tells_not_covered_from_malformed(tmp_path: Path, addresses: list[str], code: int) -> None:
     data = "".join(f"{address},x\n" for address in ["ip", *addresses]).encode()
     assert enriched(tmp_path, data, "in.csv", "out.csv")[0] == code
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ([], 0), (["--max-malformed", "0.5%"], 5), (["--max-malformed", "1%"], 0), (["--max-malformed", "3"], 5),
+        (["--max-malformed", "4"], 0), (["--max-malformed", "0"], 5), (["--ok-malformed"], 0),
+        *((["--max-malformed", wrong], 2) for wrong in ("", "-1", "few", "101%", "1%%", "nan%", "-1%", "1.5")),
+    ],
+)  # fmt: skip
+def test_a_few_malformed_rows_of_many_are_no_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], code: int
+) -> None:
+    data = b"ip\n" + b"8.8.8.8\n" * 396 + b"-x\n" * 4
+    assert enriched(tmp_path, data, "in.csv", "out.csv", *options)[0] == code
+    told = capsys.readouterr().err
+    assert code == 2 or "line 398: '-x' is not an IP address" in told
+    assert code == 2 or "'-x' is not an IP address: 4 times, the last in" in told
+    assert ("396 found, 0 not covered, 4 malformed" in told) == (code != 2 and options != ["--ok-malformed"])
+
+
+def test_one_malformed_argument_is_a_failure_and_one_of_a_long_stream_is_none(tmp_path: Path) -> None:
+    (tmp_path / "ips").write_text("8.8.8.8\n" * 99 + "bad\n")
+    assert run(["lookup", "--file", str(tmp_path / "ips")]) == 0
+    assert run(["lookup", "--file", str(tmp_path / "ips"), "--max-malformed", "0"]) == 5
+    assert run(["lookup", *["8.8.8.8"] * 99, "bad"]) == 5
+    assert run(["lookup", *["8.8.8.8"] * 99, "bad", "--max-malformed", "1"]) == 0
 
 
 def test_ndjson_keeps_every_byte_and_appends_members(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -213,7 +243,7 @@ def test_more_than_one_chunk_keeps_order_and_line_numbers(tmp_path: Path, capsys
     data = "".join(f"{n},{address}\n" for n, address in enumerate(addresses)).encode()
     code, found = enriched(tmp_path, b"n,ip\n" + data, "in.csv", "out.csv", "--fields", "country", "--threads", "2")
     rows = list(csv.reader(io.StringIO(found.decode())))
-    assert (code, [row[0] for row in rows[1:]]) == (5, [str(n) for n in range(60_000)])
+    assert (code, [row[0] for row in rows[1:]]) == (0, [str(n) for n in range(60_000)])
     expected = ["FR" if address.startswith("8.8.") else "" if address == "bad" else "US" for address in addresses]
     assert [row[2] for row in rows[1:]] == expected
     assert "line 50002:" in capsys.readouterr().err

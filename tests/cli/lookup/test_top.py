@@ -125,12 +125,18 @@ def test_a_column_is_read_as_logs_write_it(top: Command) -> None:
 
 
 def test_what_is_malformed_is_named_and_the_rest_counted(top: Command) -> None:
-    code, out, err = top("8.8.8.8\n08.8.8.8\n" + "x 8.8.8.256\n" * 30)
-    assert (code, out.splitlines()[-1]) == (5, "1 request; 0 not covered; 31 malformed")
+    code, out, err = top(
+        "8.8.8.8\n08.8.8.8\n" + "x 8.8.8.256\n" * 30 + "".join(f"9.9.9.{n}\n" for n in range(300, 350))
+    )
+    assert (code, out.splitlines()[-1]) == (5, "1 request; 0 not covered; 81 malformed")
     lines = err.splitlines()
-    assert len(lines) == 21
+    assert len(lines) == 22
     assert "access.log, line 2: '08.8.8.8' is not an IP address" in lines[0]
-    assert lines[-1] == "geolookup: and 11 more are malformed"
+    assert "access.log, line 3: '8.8.8.256' is not an IP address" in lines[1]
+    assert lines[-2:] == [
+        "geolookup: '8.8.8.256' is not an IP address: 30 times",
+        "geolookup: and 32 more are malformed",
+    ]
     assert top("8.8.8.8 08.8.8.8\n", "--ok-malformed")[0] == 0
     code, _, err = top("ip,a\n8.8.8.8,1\n8.8.8.8\nx,2\n", name="v.csv")
     assert code == 5

@@ -47,7 +47,7 @@ def changed_of_file(comparison: Comparison, name: str, tally: Tally) -> tuple[li
         try:
             addresses = read_field(text)
         except InvalidAddressError as error:
-            tally.bad(f"{where}{error}")
+            tally.bad(where, str(error))
             continue
         for address in addresses:
             asked += 1

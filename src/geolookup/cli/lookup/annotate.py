@@ -28,7 +28,7 @@ from geolookup.sync import opening
     "location.time_zone, subdivisions.0.names.en.",
 )
 @ok_options
-def annotate(files: tuple[str, ...], fields: str, **ok: bool) -> int:
+def annotate(files: tuple[str, ...], fields: str, **ok: Any) -> int:
     """Copy logs to standard output with the geolocation after each IP address, or with what else is known of it.
 
     \b
@@ -37,8 +37,9 @@ def annotate(files: tuple[str, ...], fields: str, **ok: bool) -> int:
     have any encoding that contains ASCII. Nothing is added after an address of which nothing is known; versions,
     host names and other longer tokens are left alone. What is not known of an address is left out; AS
     numbers are written as AS15169, and what is true or false with its name: is_anycast=true.
-    Exit status: 0 all covered, 4 some not covered, 5 some dotted quads are not addresses (named
-    on standard error), or 0 with --ok-uncovered and --ok-malformed.
+    Exit status: 0 all covered, 4 some not covered, 5 more than 1 % are dotted quads that are not
+    addresses (or more than --max-malformed says; named on standard error, a value once), or 0 with
+    --ok-uncovered and --ok-malformed.
 
     \b
     Examples:
@@ -47,7 +48,7 @@ def annotate(files: tuple[str, ...], fields: str, **ok: bool) -> int:
       geolookup annotate access.log.2.gz access.log.1 | less
     """
     names = checked_fields(fields, NAMES, paths=True)
-    tally = Tally(**ok)
+    tally = Tally(of_file=True, **ok)
     reached = interrupt.Progress("line")
     with opening.open_or_build() as geo, tally.sums():
         warn_of_unsaid(geo, names)
@@ -112,7 +113,7 @@ class Annotator:
         except InvalidAddressError as error:
             if ":" in text:
                 return None  # a time, a hardware address
-            self._tally.bad(f"{self._name}, line {number}: {error}")
+            self._tally.bad(f"{self._name}, line {number}", str(error))
             return b""
         if values is None:
             self._tally.not_covered += 1

@@ -11,7 +11,7 @@ import click
 
 from geolookup.base.text import harmless
 from geolookup.cli import exit_codes, inputs, interrupt, output
-from geolookup.cli.inputs import Tally
+from geolookup.cli.inputs import Limit, Tally, malformed_options
 from geolookup.cli.lookup.unsaid import warn_of_unsaid
 from geolookup.cli.options import delimiter_option, json_option
 from geolookup.columns.batches import FORMS, Batch, Form, batches_of
@@ -63,7 +63,7 @@ def _counting_options(*also: str, rows: int) -> Callable[[Callable[..., Any]], C
 def _reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that say how files are read: their values make a `_Reading`."""
     for option in (
-        click.option("--ok-malformed", is_flag=True, help="Exit with 0 even if some are malformed."),
+        malformed_options,
         click.option("--in-format", type=click.Choice(FORMS), help="The format of FILE, if its name does not tell."),
         click.option(
             "--pick",
@@ -89,6 +89,7 @@ class _Reading(TypedDict):
     pick: Pick
     in_format: Form | None
     ok_malformed: bool
+    max_malformed: Limit | None
 
 
 def _counted(
@@ -107,11 +108,14 @@ def _counted(
     ):
         counts = count(geo, found, by=by, fact=fact)
     # What is not covered is a part of the answer here.
-    tally = Tally(ok_uncovered=True, ok_malformed=reading["ok_malformed"])
+    tally = Tally(
+        ok_uncovered=True, ok_malformed=reading["ok_malformed"], max_malformed=reading["max_malformed"], of_file=True
+    )
+    tally.found, tally.not_covered = counts.covered, counts.not_covered
     for problem in counts.problems:
-        tally.bad(problem)
+        tally.bad(problem.where, problem.what, problem.count)
     tally.malformed = counts.malformed
-    tally.say_rest()
+    tally.say_rest(counts.malformed - sum(problem.count for problem in counts.problems))
     for question in counts.questions:
         output.warn(question)
     if not counts.counted:
@@ -184,8 +188,8 @@ def top(
     annotate` finds them, at constant memory (--count addresses uses a temporary folder if there are
     millions of them). By a fact (asn, time_zone, is_hosting_provider) one row is for the addresses of
     which no source says it; those are not covered of which nothing is known at all.
-    Exit status: 0, also if some addresses are not covered: the table says how many; 5 some malformed
-    (or 0: --ok-malformed).
+    Exit status: 0, also if some addresses are not covered: the table says how many; 5 more than 1 %
+    malformed (or more than --max-malformed says; or 0: --ok-malformed).
 
     \b
     Examples:
@@ -315,7 +319,8 @@ def draw_map(
     FILE is read as by `geolookup top`. OUT is one file that needs no network, HTML included; it appears
     once it is complete. It says how many addresses are not covered, as of when the data are, and what the
     sources' licences want shown. Needs vl-convert: pip install 'geolookup[map]'.
-    Exit status: 0, also if some addresses are not covered; 5 some malformed (or 0: --ok-malformed).
+    Exit status: 0, also if some addresses are not covered; 5 more than 1 % malformed (or more than
+    --max-malformed says; or 0: --ok-malformed).
 
     \b
     Examples:

@@ -79,7 +79,7 @@ def enrich(
     sheet: str | None,
     pick: Pick,
     threads: int,
-    **ok: bool,
+    **ok: Any,
 ) -> int:
     """Write the rows of IN to OUT with where each row's address is, and who runs it.
 
@@ -91,13 +91,15 @@ def enrich(
     answers are added at its end. OUT appears once it is complete. Needs pyarrow: pip install 'geolookup[arrow]'.
     Ports, brackets, quotes and blanks around an address are left out. The columns have the same names and
     values as elsewhere; what no source says is empty (null). Exit status: 0 all covered, 4 some not covered
-    (by what the fields are about: a place, or the facts of a network such as asn), 5 some rows malformed
-    (named on standard error; their answers are empty), or 0 with --ok-uncovered and --ok-malformed.
+    (by what the fields are about: a place, or the facts of a network such as asn), 5 more than 1 %
+    of the rows malformed (or more than --max-malformed says; named on standard error, a value once, and their
+    answers are empty), or 0 with --ok-uncovered and --ok-malformed.
 
     \b
     Examples:
       geolookup enrich visits.csv visits-geo.csv --column client
       geolookup enrich log.ndjson.gz log.parquet
+      geolookup enrich visits.csv visits-geo.csv --max-malformed 20 --ok-uncovered
       geolookup enrich log.csv out.csv --fields country,time_zone,asn,as_organization,is_hosting_provider
     """
     names = checked_fields(fields)
@@ -110,7 +112,7 @@ def enrich(
     from geolookup.columns.writers import open_writer
 
     shown = inputs.shown(source)
-    tally = Tally(**ok)
+    tally = Tally(of_file=True, **ok)
     interrupt.writing_to(target)
     with contextlib.ExitStack() as stack:
         stream = stack.enter_context(inputs.opened(source, sheet=sheet))
@@ -183,7 +185,7 @@ def _run(
             problems = chunk.problems()
             problems += [(chunk.lines[row], located.reason(row)) for row in located.malformed.tolist()]
             for line, what in sorted(problems):
-                tally.bad(f"{name}, {reader.word} {line}: {what}")
+                tally.bad(f"{name}, {reader.word} {line}", what)
             tally.not_covered += located.not_covered
             tally.blank += located.absent - (len(chunk.bad) if chunk.records is not None else 0)
             tally.found += len(located.column) - len(located.malformed) - located.not_covered - located.absent

@@ -4,7 +4,7 @@ import contextlib
 import sys
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -75,7 +75,7 @@ def lookup(
     only: tuple[str, ...] | None,
     as_of: str | None,
     vrf: str | None,
-    **ok: bool,
+    **ok: Any,
 ) -> int:
     """Look up IP addresses: the geolocation of each, and the range that decides it.
 
@@ -91,7 +91,8 @@ def lookup(
     a terminal, and an address without a place says what is known of it. --json has the facts, too:
     time_zone, asn, as_organization, is_anonymous_vpn and so on, null if no source says it.
     Exit status: 0 all covered, 4 some not covered (nothing is known of their place nor of their
-    network), 5 some malformed (or 0: --ok-uncovered, --ok-malformed).
+    network), 5 some malformed, or of a file or stream more than 1 % (--max-malformed; or 0:
+    --ok-uncovered, --ok-malformed).
 
     \b
     Examples:
@@ -109,8 +110,8 @@ def lookup(
         raise click.UsageError("--record is the whole: use it without --fields, and not with CSV")
     if not addresses and not files:
         raise click.UsageError("give an address, or - or --file to read addresses from a stream")
-    tally = Tally(**ok)
     is_stream = bool(files) or "-" in addresses
+    tally = Tally(of_file=is_stream, **ok)
     with contextlib.ExitStack() as stack:
         geo = stack.enter_context(opening.open_or_build(as_of=as_of))
         geo = geo if vrf is None else geo.in_vrf(vrf)
@@ -165,7 +166,7 @@ def _answer(
                 raise  # a script's variable that is not set; blanks keep the places of lines only in streams
         except (InvalidAddressError, InvalidRangeError) as error:
             write(text, None, str(error))
-            tally.bad(f"{where}{error}")
+            tally.bad(where, str(error))
             return False
     if not found:
         tally.blank += 1

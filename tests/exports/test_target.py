@@ -55,6 +55,7 @@ def test_an_interrupted_export_leaves_what_was_there(
 ) -> None:
     path = tmp_path / "x"
     path.write_text("old")
+    geo.fingerprint()  # which is kept, durably, too
 
     def interrupt(descriptor: int) -> None:
         assert len(names(tmp_path)) == 2, "there is a temporary file"

@@ -12,6 +12,7 @@ from pathlib import Path
 import geolookup
 from geolookup.fleet import keys, publish, reader
 from geolookup.fleet.store import Folder
+from geolookup.index.fingerprint import fingerprint as index_fingerprint
 from geolookup.settings.table import Settings
 from geolookup.state.base.current import read_current
 from geolookup.state.publishing.directory import StateDirectory
@@ -158,7 +159,8 @@ class Reader:
 def fingerprint(home: str) -> str:
     """The fingerprint of all answers of a state."""
     with geolookup.open(home) as geo:
-        return geo.fingerprint()
+        # Computed from the files: the one that is kept is by the digests that CURRENT names.
+        return geo.with_readers(lambda base, custom: index_fingerprint((base, custom)))
 
 
 def marker(home: str) -> tuple[int, int, list[int]]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import geolookup
+from geolookup.index.fingerprint import fingerprint
 from geolookup.index.native import accelerator
 from geolookup.index.verify import verify_index
 from geolookup.lookup.engine import GeoLookup
@@ -81,7 +82,7 @@ def test_lookups_that_go_on_have_it_read_ahead_however_they_are_made(
 
 WHOLE: dict[str, Callable[[GeoLookup], Any]] = {
     "segments": lambda geo: (list(geo.segments(4)), geo.with_readers(lambda _, overlay: list(overlay.segments(4)))),
-    "fingerprint": lambda geo: geo.fingerprint(),
+    "fingerprint": lambda geo: geo.with_readers(lambda *readers: fingerprint(readers)),
     "verify": lambda geo: geo.with_readers(lambda *readers: [verify_index(reader) for reader in readers]),
 }
 

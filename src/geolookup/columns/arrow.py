@@ -25,6 +25,8 @@ from geolookup.columns.common import (
     default_geo,
 )
 from geolookup.columns.kernel import BAD
+from geolookup.exports.provenance import metadata
+from geolookup.exports.provenance import provenance as provenance_of
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.snapshot import Snapshot
@@ -176,15 +178,16 @@ def locate_each(
     *,
     threads: int = 1,
     reread: Reread | None = None,
+    answers: ArrowIndex | None = None,
 ) -> Iterator[Located]:
     """The answers to a stream of arrays, in their order; ``columns`` is read a few ahead, in the caller's thread.
 
     ``reread`` is asked about text that is malformed: for the address that it means, or None if it means none.
+    ``answers`` is what `answers_of` gave for ``fields``, if it was called before.
 
     :raises ColumnError: as for `locate`
     """
-    geo = default_geo() if geo is None else geo
-    answers = answers_of(geo, fields)
+    answers = answers or answers_of(default_geo() if geo is None else geo, fields)
     before = 0
     if threads <= 1:
         for column in columns:
@@ -217,6 +220,29 @@ def answers_of(geo: GeoLookup, fields: tuple[str, ...]) -> ArrowIndex:
         return found
 
     return geo.with_networks(prepare)
+
+
+def answers_and_provenance(geo: GeoLookup, fields: tuple[str, ...]) -> tuple[ArrowIndex, dict[str, str]]:
+    """The same, and what the answers come from, as `provenance` says."""
+
+    def prepare(snapshot: Snapshot) -> tuple[ArrowIndex, dict[str, str]]:
+        found = _answers_of(geo, snapshot)
+        found.prepare(fields)
+        return found, metadata(provenance_of(geo.home, snapshot))
+
+    return geo.with_networks(prepare)
+
+
+def provenance(geo: GeoLookup | None = None) -> dict[str, str]:
+    """What the answers of this moment come from, for the metadata of a schema or file that keeps them.
+
+    ``geolookup.fingerprint`` is that of all answers, ``geolookup.generation`` and ``geolookup.published`` say which
+    data answered (``geolookup.open(as_of=…)`` opens them again while they are kept), ``geolookup.sources`` is JSON: of
+    each source the name, the date of its data, the licence and the line that this wants shown. The first time after a
+    publish or an edit it takes some seconds for millions of blocks: see `GeoLookup.fingerprint`.
+    """
+    geo = default_geo() if geo is None else geo
+    return geo.with_snapshot(lambda snapshot: metadata(provenance_of(geo.home, snapshot)))
 
 
 def locate_with(

@@ -14,6 +14,7 @@ from geolookup.columns.common import Doubt, Reread, default_geo
 from geolookup.columns.fact_tally import BESIDE, FactTally
 from geolookup.columns.tally import Distinct, Numbers, Tally
 from geolookup.exports.licences import attributions
+from geolookup.exports.provenance import of_sources, provenance
 from geolookup.index.reader import IndexReader, source_of
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.snapshot import Snapshot
@@ -21,7 +22,6 @@ from geolookup.model.addresses import explain
 from geolookup.model.errors import ColumnError, InvalidAddressError
 from geolookup.model.facts import FACT_NAMES
 from geolookup.model.fields import FIELD_NAMES, PLACE_NAMES, TEXT_NAMES
-from geolookup.state.base.current import Current
 
 By: TypeAlias = Literal["requests", "addresses"]
 #: The ways to count: every occurrence of an address, or every address once.
@@ -103,7 +103,7 @@ class Counts:
         tally: Tally,
         by: By,
         home: str,
-        current: Current,
+        snapshot: Snapshot,
         malformed: int,
         problems: tuple[Problem, ...],
         questions: tuple[str, ...],
@@ -114,12 +114,12 @@ class Counts:
         self.malformed = malformed
         self.problems = problems
         self.questions = questions
-        self.generation = current.generation
-        self.dated = current.dated
+        self.generation = snapshot.current.generation
+        self.dated = snapshot.current.dated
         self._layers = tally.layers
         self._facts = tally if isinstance(tally, FactTally) else None
         self._home = home
-        self._current = current
+        self._snapshot = snapshot
 
     @property
     def counted(self) -> int:
@@ -164,7 +164,11 @@ class Counts:
     @property
     def attributions(self) -> tuple[str, ...]:
         """The lines that the licences of these sources want shown."""
-        return attributions(self._home, self._current, self.sources)
+        return attributions(self._home, self._snapshot.current, self.sources)
+
+    def provenance(self) -> dict[str, Any]:
+        """What the answers come from: see `exports.provenance`. Of the sources, those that answered."""
+        return of_sources(provenance(self._home, self._snapshot), self.sources)
 
 
 def count(
@@ -185,12 +189,12 @@ def count(
         raise ColumnError(f"unknown fact {fact!r:.60}: it is one of {', '.join(FACT_NAMES)}")
     geo = default_geo() if geo is None else geo
 
-    def begin(snapshot: Snapshot) -> tuple[Tally, Current]:
+    def begin(snapshot: Snapshot) -> tuple[Tally, Snapshot]:
         if fact is not None:
-            return FactTally(snapshot, fact), snapshot.current
-        return Tally(snapshot.base.reader, snapshot.custom.reader), snapshot.current
+            return FactTally(snapshot, fact), snapshot
+        return Tally(snapshot.base.reader, snapshot.custom.reader), snapshot
 
-    tally, current = geo.with_networks(begin)
+    tally, counted = geo.with_networks(begin)
     problems: dict[tuple[str, str], Problem] = {}
     doubts: dict[str, Doubt] = {}
     malformed = 0
@@ -210,7 +214,7 @@ def count(
             tally = tally.anew()
             tally.add_distinct(distinct)
     asked = tuple(f"{name}: {doubt.asked}" for name, doubt in doubts.items() if doubt.asked)
-    return Counts(tally, by, geo.home, current, malformed, tuple(problems.values()), asked)
+    return Counts(tally, by, geo.home, counted, malformed, tuple(problems.values()), asked)
 
 
 def _count(tally: Tally, batch: Batch) -> tuple[list[bytes], dict[bytes, str]]:

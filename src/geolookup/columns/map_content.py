@@ -16,6 +16,7 @@ from geolookup.base.text import harmless
 from geolookup.base.version import __version__
 from geolookup.columns.counts import Counts, Group
 from geolookup.columns.outlines import Focus
+from geolookup.exports.provenance import of_sources, provenance
 from geolookup.index.reader import EMPTY, IndexReader
 from geolookup.index.segments import segments_v4
 from geolookup.lookup.engine import GeoLookup
@@ -124,14 +125,17 @@ def of_counts(counts: Counts, *, title: str, focus: Focus, top: int, drawn: str)
         points=points,
         points_are="cities: a larger circle means more",
         tables=tuple(tables),
-        footer=ended(footer, drawn, counts.generation, counts.dated),
+        footer=ended(footer, drawn, counts.dated, counts.provenance()),
     )
 
 
-def ended(lines: list[str], drawn: str, generation: int, dated: str | None) -> tuple[str, ...]:
-    """The lines at the foot of a map, with those that every map has."""
+def ended(lines: list[str], drawn: str, dated: str | None, found_in: dict[str, Any]) -> tuple[str, ...]:
+    """The lines at the foot of a map, with those that every map has; ``found_in`` is the provenance of its data."""
+    sources = ", ".join(f"{each['name']} ({of_day(each['dated'])})" for each in found_in["sources"])
     own = (
-        f"Drawn on {drawn} by geolookup {__version__}; data: generation {generation}, {of_day(dated)}.",
+        *([f"Sources: {sources}."] if sources else []),
+        f"Fingerprint of the data: {found_in['fingerprint']}.",
+        f"Drawn on {drawn} by geolookup {__version__}; data: generation {found_in['generation']}, {of_day(dated)}.",
         "Outlines: Natural Earth (public domain).",
     )
     return tuple(harmless(line, _LINE_LENGTH) for line in (*lines, *own))
@@ -230,7 +234,9 @@ def of_custom(geo: GeoLookup, *, title: str, focus: Focus, top: int, drawn: str)
         )
         for each in placed[:POINTS]
     )
-    current = geo.with_snapshot(lambda snapshot: snapshot.current)
+    current, found_in = geo.with_snapshot(
+        lambda snapshot: (snapshot.current, of_sources(provenance(geo.home, snapshot), ()))
+    )
     parts = [
         f"{len(found):,} custom geolocation{'' if len(found) == 1 else 's'}",
         f"{sum(each.addresses_v4 for each in found):,} IPv4 addresses",
@@ -247,7 +253,7 @@ def of_custom(geo: GeoLookup, *, title: str, focus: Focus, top: int, drawn: str)
         points=points,
         points_are="custom geolocations: ten times as many addresses are one step larger",
         tables=(Table(title="Custom geolocations", headings=("IPv4", "IPv6 /64"), rows=rows),) if rows else (),
-        footer=ended([], drawn, current.generation, current.dated),
+        footer=ended([], drawn, current.dated, found_in),
     )
 
 

@@ -2,7 +2,8 @@
 
 import codecs
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, BinaryIO, Protocol
 
 import numpy as np
@@ -38,16 +39,18 @@ def open_writer(
     *,
     terminal: bool = False,
     delimiter: str = ",",
+    metadata: Mapping[str, str] = MappingProxyType({}),
 ) -> Writer:
     """A writer of one form for the rows of ``reader``; ``delimiter`` stands between the values of CSV.
 
-    If ``out`` is a terminal, the text that it adds has unprintable characters escaped.
+    If ``out`` is a terminal, the text that it adds has unprintable characters escaped. Parquet has ``metadata`` beside
+    that of the rows.
     """
     if form == "csv":
         return _CsvWriter(out, reader, [prefix + name for name in fields], terminal=terminal, delimiter=delimiter)
     if form == "ndjson":
         return _NdjsonWriter(out, [prefix + name for name in fields])
-    return _ParquetWriter(out, reader, fields, prefix)
+    return _ParquetWriter(out, reader, fields, prefix, metadata)
 
 
 class _CsvWriter:
@@ -162,7 +165,10 @@ class _ParquetWriter:
     Otherwise the whole string table of the index would be written, once for each row group.
     """
 
-    def __init__(self, out: BinaryIO, reader: Reader, fields: Sequence[str], prefix: str) -> None:
+    def __init__(
+        self, out: BinaryIO, reader: Reader, fields: Sequence[str], prefix: str, metadata: Mapping[str, str]
+    ) -> None:
+        self._metadata = metadata
         self._out = out
         self._added = [pa.field(prefix + name, plain_type(name)) for name in fields]
         self._file: Any = None
@@ -174,7 +180,7 @@ class _ParquetWriter:
 
         for field in self._added:
             schema = schema.append(field)
-        self._schema = schema
+        self._schema = schema = schema.with_metadata({**(schema.metadata or {}), **_encoded(self._metadata)})
         try:
             self._file = parquet.ParquetWriter(self._out, schema)
         except pa.ArrowException as error:
@@ -200,3 +206,7 @@ class _ParquetWriter:
             with contextlib.suppress(pa.ArrowException, OSError, ValueError):
                 self._file.close()
             self._file.is_open = False
+
+
+def _encoded(metadata: Mapping[str, str]) -> dict[bytes, bytes]:
+    return {name.encode(): value.encode() for name, value in metadata.items()}

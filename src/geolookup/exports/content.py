@@ -1,6 +1,6 @@
 """The content of an export, read from one snapshot into memory: the segments of both families, and their places."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
@@ -90,7 +90,8 @@ class Content:
     ``published`` is when the snapshot was published, in seconds since 1970; ``answering`` names the sources that some
     segment comes from, in their order, the custom layer first, and ``origins`` says of each the day of its data and
     whether its licence is known. ``dated`` is the oldest date or moment (ISO 8601, UTC) that one of them says, or None.
-    ``networks`` says who runs addresses, with its own sources; None if that was not asked for.
+    ``networks`` says who runs addresses, with its own sources; None if that was not asked for. ``metadata`` says in
+    texts by name what it came from, if the format has room for that.
     """
 
     four: Segments
@@ -101,6 +102,7 @@ class Content:
     origins: tuple[str, ...]
     dated: str | None
     networks: Networks | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
     def covered(self) -> int:
         """The number of segments of places that are not gaps."""

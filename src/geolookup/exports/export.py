@@ -17,6 +17,7 @@ from geolookup.exports.mmdb.kinds import Kind, kind_of, narrowed
 from geolookup.exports.mmdb.records import records
 from geolookup.exports.networks import Networks, sources_of
 from geolookup.exports.precision import PRECISIONS, Precision, coarsened
+from geolookup.exports.provenance import metadata, of_sources, provenance
 from geolookup.exports.target import compressed, open_target
 from geolookup.lookup.asked import checked_fields
 from geolookup.lookup.engine import GeoLookup
@@ -83,6 +84,10 @@ def export(
     ``target`` is the name of a file, compressed if it ends in ``.gz``, or a stream of bytes. A file appears once it is
     complete and durable, in the place of one that was there.
 
+    Metadata of Parquet say what it came from: ``geolookup.fingerprint`` (of all answers of the state),
+    ``geolookup.generation``, ``geolookup.published``, and ``geolookup.sources`` as JSON: of each source in it the name,
+    the date of its data, the licence and the line that this wants shown.
+
     ``layer`` is ``both`` (where addresses are, as lookups answer), ``custom``, ``default``, ``network`` (who runs
     them) or ``all`` (both kinds of knowledge); if None, ``custom`` for a geofeed, and for the others ``both``, or what
     the type or the fields want. ``source`` limits it to what the source of that name answers. ``fields`` are, for MMDB,
@@ -135,6 +140,9 @@ def export(
         )
         if not licence_allows:
             licences.require_leave(geo.home, snapshot.current, content.credited())
+        if form == "parquet":
+            found = of_sources(provenance(geo.home, snapshot), content.credited())
+            content = replace(content, metadata=metadata(found))
         return content, licences.attributions(geo.home, snapshot.current, content.credited())
 
     content, attributions = geo.with_networks(take)
@@ -440,7 +448,11 @@ def _parquet(names: tuple[str, ...], layer: LayerChoice, *, networks: bool) -> _
 
     def write(content: Content, attributions: tuple[str, ...], out: _Counted, progress: Progress) -> _Done:
         found = rows.Rows(content, names, networks=networks, layer=layer)
-        about = {"description": _describe(content, attributions), "published": _published(content)}
+        about = {
+            "description": _describe(content, attributions),
+            "published": _published(content),
+            **content.metadata,
+        }
         parquet.write(found, cast("BinaryIO", out), about, _stage(progress, _COLLECTED, _ALL))
         return found.covered(), ()
 

@@ -17,7 +17,7 @@ def require_leave(
 
     :raises LicenceError: if the licence of a source in ``answering`` does not let others have its data
     """
-    known = _known(home, current)
+    known = terms(home, current)
     refused = [name for name in answering if _is_forbidden(known.get(name, {}))]
     if not refused:
         return
@@ -30,7 +30,7 @@ def require_leave(
 
 def attributions(home: str, current: Current, answering: Sequence[str]) -> tuple[str, ...]:
     """The lines that the licences of the answering sources want shown, each once, in the order of the sources."""
-    known = _known(home, current)
+    known = terms(home, current)
     return tuple(dict.fromkeys(line for name in answering if (line := known.get(name, {}).get("attribution"))))
 
 
@@ -56,26 +56,26 @@ def oldest(current: Current, answering: Sequence[str]) -> str | None:
 
 def forbidden(home: str, current: Current) -> frozenset[str]:
     """The sources whose licences do not let others have their data, whether they answer something or not."""
-    return frozenset(name for name, terms in _known(home, current).items() if _is_forbidden(terms))
+    return frozenset(name for name, each in terms(home, current).items() if _is_forbidden(each))
 
 
 def text(home: str, current: Current, answering: Sequence[str]) -> str:
     """A page about the sources that answer: the licence of each, and the line that it wants shown."""
-    known = _known(home, current)
+    known = terms(home, current)
     lines = ["What geolookup answers. It is made from these sources:", ""]
     for name in answering:
-        terms = known.get(name, {})
-        lines.append(f"{name}: {terms.get('licence') or f'licence {UNKNOWN_LICENCE}'}" if terms else name)
-        lines += [f"  {terms['attribution']}"] if terms.get("attribution") else []
-        lines += [f"  data {of_day(terms.get('dated'))}"] if terms else []
+        its = known.get(name, {})
+        lines.append(f"{name}: {its.get('licence') or f'licence {UNKNOWN_LICENCE}'}" if its else name)
+        lines += [f"  {its['attribution']}"] if its.get("attribution") else []
+        lines += [f"  data {of_day(its.get('dated'))}"] if its else []
     return "\n".join((*lines, ""))
 
 
-def _is_forbidden(terms: dict[str, Any]) -> bool:
-    return terms.get("redistribute") is False
+def _is_forbidden(its: dict[str, Any]) -> bool:
+    return its.get("redistribute") is False
 
 
-def _known(home: str, current: Current) -> dict[str, dict[str, Any]]:
+def terms(home: str, current: Current) -> dict[str, dict[str, Any]]:
     """The terms of each source: as of the last sync, else (of one that is not configured any more) as it was pulled."""
     pulled = entries_of(home, current.published)
     return {str(entry["name"]): entry for entry in (*pulled, *current.sources)}

@@ -347,12 +347,12 @@ class GeoLookup:
     def fingerprint(self) -> str:
         """A fingerprint of all answers: equal on two machines if and only if every address has the same answer on both.
 
-        In hexadecimal. Pending edits count like pushed ones, but a provisional locid differs from the later one. Walks
-        every segment: some seconds for millions of blocks.
+        In hexadecimal. Pending edits count like pushed ones, but a provisional locid differs from the later one. The
+        first time after a publish or an edit it walks every segment, some seconds for millions of blocks; then it is
+        kept in the state directory, if this user is its owner and can write it. It is that of what was published:
+        `verify` says if the files are still that.
         """
-        from geolookup.index.fingerprint import fingerprint
-
-        return self.with_readers(lambda base, overlay: fingerprint((base, overlay)))
+        return self.with_snapshot(lambda snapshot: snapshot.fingerprint(self.home))
 
     @property
     def problem(self) -> str | None:

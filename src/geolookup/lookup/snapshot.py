@@ -147,6 +147,15 @@ class Snapshot:
         self.stamp = stamp
         self._is_in_use = False
 
+    def fingerprint(self, home: str) -> str:
+        """The fingerprint of all its answers, kept in the state directory.
+
+        :raises IndexDamagedError: if a file cannot be followed
+        """
+        from geolookup.state.generations.fingerprints import fingerprint_of  # late: a plain lookup needs none
+
+        return fingerprint_of(home, self.current, (self.base.reader, self.custom.reader))
+
     def go_on(self) -> None:
         """Say that lookups go on: from the second time on, the kernel may read ahead in its files."""
         if self._is_in_use:

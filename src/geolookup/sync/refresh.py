@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from geolookup.http.transport import Transport
-from geolookup.index.fingerprint import fingerprint
 from geolookup.model.errors import (
     GeoLookupError,
     HeldError,
@@ -29,6 +28,7 @@ from geolookup.state.base import failures
 from geolookup.state.base.clock import now_text
 from geolookup.state.base.current import Published
 from geolookup.state.base.marks import Start
+from geolookup.state.generations.fingerprints import fingerprint_of
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.run import Run, running
 from geolookup.sync.pull.context import PullReport
@@ -202,7 +202,7 @@ def _run(
         if after is not None:
             report.generation, report.digest = after.current.generation, after.current.digest
         began = time.monotonic()
-        report.changed = _answers_differ(before, after)
+        report.changed = _answers_differ(run.directory.home, before, after)
         report.durations_s["answers"] = round(time.monotonic() - began, 3)
         if after is not None and after is not before:
             after.close()
@@ -278,14 +278,16 @@ def _open(directory: StateDirectory) -> Published | None:
         return None
 
 
-def _answers_differ(before: Published | None, after: Published | None) -> bool:
+def _answers_differ(home: str, before: Published | None, after: Published | None) -> bool:
     if before is None or after is None:
         return before is not after
     ours, theirs = before.current, after.current
     if (ours.generation, ours.overlay) == (theirs.generation, theirs.overlay):
         return False
     try:
-        return fingerprint((before.base, before.overlay)) != fingerprint((after.base, after.overlay))
+        return fingerprint_of(home, ours, (before.base, before.overlay)) != fingerprint_of(
+            home, theirs, (after.base, after.overlay)
+        )
     except IndexFileError:
         return True  # what was damaged is whole again, or somebody will be told otherwise
 

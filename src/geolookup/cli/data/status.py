@@ -134,7 +134,11 @@ def _failure_line(failure: RunFailure) -> str:
     metavar="AGE",
     help="With --check: the age past which data are too old (36h, 8d; none: no limit), instead of the settings'.",
 )
-@click.option("--fingerprint", is_flag=True, help="Add a fingerprint of all answers (seconds for millions of blocks).")
+@click.option(
+    "--fingerprint",
+    is_flag=True,
+    help="Add a fingerprint of all answers (seconds for millions of blocks, once).",
+)
 @json_option
 def status(as_json: bool, check: bool, max_age: str | None, fingerprint: bool) -> int:
     """Show what is served, how old it is, and any problem with newer data.

@@ -13,7 +13,7 @@ from geolookup.base.text import harmless
 from geolookup.cli import exit_codes, inputs, interrupt, output
 from geolookup.cli.inputs import Limit, Tally, malformed_options
 from geolookup.cli.lookup.unsaid import warn_of_unsaid
-from geolookup.cli.options import delimiter_option, json_option
+from geolookup.cli.options import as_of_option, delimiter_option, json_option
 from geolookup.columns.batches import FORMS, Batch, Form, batches_of
 from geolookup.columns.counts import BYS, FIELDS, By, Counts, Group, count
 from geolookup.exports.target import open_target
@@ -169,6 +169,7 @@ def _summary(counts: Counts) -> str:
 )
 @_counting_options(rows=20)
 @_reading_options
+@as_of_option
 @json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Answer with CSV.")
 def top(
@@ -176,6 +177,7 @@ def top(
     field: str,
     by: By,
     top: int,
+    as_of: str | None,
     as_json: bool,
     as_csv: bool,
     **reading: Unpack[_Reading],
@@ -196,11 +198,12 @@ def top(
       geolookup top access.log
       geolookup top /var/log/nginx/access.log* --by city --count addresses --top 50
       geolookup top access.log --by asn
+      geolookup top access.log --as-of 2026-02-01 --json
       geolookup top visits.parquet --column client --csv > countries.csv
     """
     if as_json and as_csv:
         raise click.UsageError("--json and --csv exclude each other")
-    with opening.open_or_build() as geo:
+    with opening.open_or_build(as_of=as_of) as geo:
         warn_of_unsaid(geo, (field,))
         counts, tally = _counted(geo, files, by, reading, field if field in FACT_NAMES else None)
     groups = counts.groups(field)
@@ -229,8 +232,8 @@ def _document(counts: Counts, field: str, groups: list[Group], shown: list[Group
         "not_covered": counts.not_covered,
         "malformed": counts.malformed,
         "groups": len(groups),
-        "generation": counts.generation,
         "dated": counts.dated,
+        **counts.provenance(),
         "attributions": list(counts.attributions),
         "rows": [{**group.fields, "count": group.count, "share": _share(group.count, counts)} for group in shown],
     }
@@ -302,6 +305,7 @@ def _bar(number: int, most: int, width: int) -> str:
 @click.option("--title", help="What stands above the map.")
 @click.option("--focus", metavar="PLACE", help="Show one country (DE) or continent (europe).")
 @_reading_options
+@as_of_option
 def draw_map(
     files: tuple[str, ...],
     target: str,
@@ -311,14 +315,15 @@ def draw_map(
     top: int,
     title: str | None,
     focus: str | None,
+    as_of: str | None,
     **reading: Unpack[_Reading],
 ) -> int:
     """Draw where the addresses of a log are: countries by shade, cities as points, and a table.
 
     \b
     FILE is read as by `geolookup top`. OUT is one file that needs no network, HTML included; it appears
-    once it is complete. It says how many addresses are not covered, as of when the data are, and what the
-    sources' licences want shown. Needs vl-convert: pip install 'geolookup[map]'.
+    once it is complete. It says how many addresses are not covered, which data answered (their sources,
+    dates and fingerprint), and what the sources' licences want shown. Needs vl-convert: pip install 'geolookup[map]'.
     Exit status: 0, also if some addresses are not covered; 5 more than 1 % malformed (or more than
     --max-malformed says; or 0: --ok-malformed).
 
@@ -338,7 +343,7 @@ def draw_map(
     importlib.import_module("geolookup.columns.map_rendering")
     form = form or ("html" if target == "-" else maps.form_of(target))
     focus_of(focus)
-    with opening.open_or_build() as geo:
+    with opening.open_or_build(as_of=as_of) as geo:
         if custom:
             drawn = maps.draw_custom(geo, top=top, title=title, focus=focus)
             code = exit_codes.DONE

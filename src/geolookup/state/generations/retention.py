@@ -14,6 +14,7 @@ from geolookup.state.base.current import Current, generation_path, overlay_path
 from geolookup.state.base.failures import FAILURES
 from geolookup.state.base.files import PACKED
 from geolookup.state.base.parts import SERVICE, SNAPSHOTS, parts_of, snapshot_path
+from geolookup.state.generations.fingerprints import FINGERPRINTS
 from geolookup.state.generations.recovery import Standing, by_recency, numbered
 from geolookup.state.packs.reading import remove_old
 
@@ -46,7 +47,7 @@ def remove_run_leftovers(home: str) -> None:
     _mend_held(home)
     remove_old(home)
     for name in in_home:
-        if name.startswith((f"{FAILURES}{files.TEMPORARY}", files.CHECK)):
+        if name.startswith((f"{FAILURES}{files.TEMPORARY}", f"{FINGERPRINTS}{files.TEMPORARY}", files.CHECK)):
             files.remove_file(os.path.join(home, name))
         elif name.startswith(files.BACKUP_STAGE) and not name.endswith(".lock"):
             path = os.path.join(home, name)

@@ -39,6 +39,7 @@ WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "dmacode": ("dmacode", "dma", "metrocode"),
     "areacode": ("areacode", "vorwahl", "ortsvorwahl", "indicatif", "indicatifregional"),
     "time_zone": ("timezone", "tz", "zeitzone", "fuseauhoraire", "fuseau"),
+    "vrf": ("vrf", "vrfs", "vrfname", "routingdomain", "routingdomane"),
     "first": ("first", "startip", "start", "von", "ersteip", "ipfrom", "firstip", "debut", "premiereip"),
     "last": ("last", "endip", "end", "bis", "letzteip", "ipto", "lastip", "fin", "derniereip"),
     "blocks": (

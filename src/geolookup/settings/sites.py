@@ -22,6 +22,10 @@ class SitesSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             allowed="a table of names of columns",
         ),
     ] = {}
+    vrf_global: Annotated[
+        str,
+        about("sites", "The routing domain (VRF) whose sites are those of the global table: a file's column names it."),
+    ] = ""
 
 
 def described_sites() -> tuple[Setting, ...]:

@@ -4,6 +4,7 @@ import io
 import os
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, BinaryIO, Literal, TypeAlias
 
 from geolookup.base.text import count, harmless
@@ -55,6 +56,7 @@ def read_sites(
     sheet: str | None = None,
     fields: Mapping[str, str] | None = None,
     problems: Problems | None = None,
+    vrf_global: str = "",
 ) -> list[Site]:
     """All sites of a file, or of ``stream`` under that name, in its order; decompressed if its first bytes say so.
 
@@ -62,7 +64,7 @@ def read_sites(
     blocks of it. Its columns are found by what people call them; ``fields`` names others, by ours. Those of the fields
     may be missing. ``delimiter`` stands between the columns of CSV; if it is None, the header tells. Of a workbook with
     several sheets ``sheet`` is the one. If neither ``form`` nor the name tells the format, the content does. With
-    ``problems`` bad sites are noted there and left out.
+    ``problems`` bad sites are noted there and left out. Sites of the VRF ``vrf_global`` are of the global table.
 
     :raises DataFileError: if it cannot be read, or sites are malformed, or have the name or a block of another: names
         the file, the line and the site of each, up to twenty
@@ -80,7 +82,7 @@ def read_sites(
             raise DataFileError(f"{path}: is a directory: give the name of a file")
         opened = Opened(path, _LIMITS, sheet=sheet)
         try:
-            return _read(path, opened.members, chosen, delimiter, fields or {}, problems)
+            return _read(path, opened.members, chosen, delimiter, fields or {}, problems, vrf_global)
         finally:
             opened.close()
     with reading_errors(path):
@@ -90,7 +92,7 @@ def read_sites(
         return BoundedStream(path, io.BytesIO(data), _LIMITS, None)
 
     member = Member(path, "", data[:HEAD_BYTES], again, None, is_sheet=False)
-    return _read(path, [member], chosen, delimiter, fields or {}, problems)
+    return _read(path, [member], chosen, delimiter, fields or {}, problems, vrf_global)
 
 
 def _read(
@@ -100,6 +102,7 @@ def _read(
     delimiter: str | None,
     fields: Mapping[str, str],
     problems: Problems | None,
+    vrf_global: str,
 ) -> list[Site]:
     bad = Problems() if problems is None else problems
     member = _one(path, list(members), fields, delimiter)
@@ -113,6 +116,7 @@ def _read(
         has = {*told.read_as, *(DEGREES if "coordinates" in told.read_as else ())}
         unsaid = frozenset(name for name in FIELD_NAMES if name not in has)
     sites = [site for values, where in found if (site := site_of(values, where, bad, unsaid)) is not None]
+    sites = [replace(site, vrf="") if vrf_global and site.vrf == vrf_global else site for site in sites]
     refuse_repetitions(sites, bad)
     bad.said += told.said
     for kind, (number, first) in told.converted.items():

@@ -20,6 +20,8 @@ from geolookup.sources.outlines import misfits
 KEYS = ("name", *FIELD_NAMES, "blocks")
 #: Keys that a file may leave out: coordinates, of a geolocation that has none.
 OPTIONAL_KEYS = tuple(DEGREES)
+#: The key of the routing domain that a site belongs to; it is in a file only if its sites belong to some.
+VRF = "vrf"
 
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
 
@@ -89,13 +91,14 @@ class Site:
 
     ``fields`` are all of a geolocation's; a coordinate is None if the file leaves it out, which only suits a
     geolocation that has none. ``blocks`` are sorted, without repetitions. Of the ``unsaid`` fields the file has no
-    column: they stay as they are.
+    column: they stay as they are. ``vrf`` is its routing domain, empty for the global table.
     """
 
     name: str
     fields: dict[str, Any]
     blocks: tuple[IPBlock, ...]
     unsaid: frozenset[str] = frozenset()
+    vrf: str = ""
     where: Where = field(default=Where(path="", find=_nowhere), compare=False, repr=False)
 
 
@@ -163,7 +166,11 @@ def site_of(
     if told is not None:
         bad.add(where.problem("the name of a site is not one", told, "name", str(name)))
     where = Where(path=where.path, find=where.find, name=name if told is None else "", columns=where.columns)
-    unknown = [key for key in values if key not in KEYS]
+    vrf = values.get(VRF, "")
+    if vrf != "" and (wrong_vrf := wrong_name(vrf)) is not None:
+        bad.add(where.problem("the name of a VRF is not one", f"{VRF}: {wrong_vrf}", VRF, str(vrf)))
+        vrf = ""
+    unknown = [key for key in values if key not in (*KEYS, VRF)]
     missing = [key for key in KEYS if key not in values and key not in OPTIONAL_KEYS and key not in unsaid]
     for key in unknown:
         bad.add(where.problem("unknown key", f"unknown key {key!r}: a site has {', '.join(KEYS)}", key))
@@ -189,7 +196,7 @@ def site_of(
                 where.problem("coordinates are swapped", told, key)
             )  # it is read again in any case: then all of it is known
         return None
-    return Site(name=name, fields=fields, blocks=blocks, where=where, unsaid=unsaid)
+    return Site(name=name, fields=fields, blocks=blocks, where=where, unsaid=unsaid, vrf=vrf)
 
 
 def _field_text(value: Any, key: str) -> str:
@@ -247,18 +254,20 @@ def _blocks(texts: Any, where: Where, bad: Problems) -> tuple[IPBlock, ...] | No
 
 
 def refuse_repetitions(sites: list[Site], bad: Problems) -> None:
-    """Tell ``bad`` of names and blocks that two sites have."""
-    names: dict[str, Site] = {}
-    owners: dict[IPBlock, Site] = {}
+    """Tell ``bad`` of names and blocks that two sites of one VRF, or of the global table, have."""
+    names: dict[tuple[str, str], Site] = {}
+    owners: dict[tuple[str, IPBlock], Site] = {}
     for site in sites:
-        other = names.setdefault(site.name, site)
+        other = names.setdefault((site.vrf, site.name), site)
         if other is not site:
             bad.add(site.where.problem("a name is there twice", f"another site has this name{_at(other)}", "name"))
         for block in site.blocks:
-            owner = owners.setdefault(block, site)
+            owner = owners.setdefault((site.vrf, block), site)
             if owner is not site:
                 text = block_text(block)
                 told = f"{text} belongs to site {owner.name!r}{_at(owner)} too"
+                if not site.vrf:
+                    told += ": if they are of two routing domains, a column `vrf` says of which"
                 bad.add(site.where.problem("a block belongs to two sites", told, "blocks", text))
 
 

@@ -16,10 +16,10 @@ from geolookup.model.addresses import split_blocks
 from geolookup.model.errors import DataFileError, SettingsError
 from geolookup.model.fields import DEGREES, FIELD_NAMES
 from geolookup.model.written import country_of, degrees_of, pair_of
-from geolookup.sites.site import KEYS, Problems, Site, Where, block_text
+from geolookup.sites.site import KEYS, VRF, Problems, Site, Where, block_text
 
 #: What a column may hold, by the names that ``--field`` takes.
-COLUMNS: Final = (*KEYS, "coordinates", "first", "last")
+COLUMNS: Final = (*KEYS, VRF, "coordinates", "first", "last")
 #: A site of thousands of blocks is one long value.
 _LIMITS: Final = Limits(line_bytes=1 << 26, expanded_bytes=1 << 30)
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9:.]+)?|[0-9]{2}:[0-9]{2}:[0-9]{2}")
@@ -168,8 +168,8 @@ class _Rows:
         try:
             width = len(table.header(repeated=True))
             self._require_once()
-            found: dict[str, tuple[dict[str, Any], Where, dict[str, int]]] = {}
-            last = ""
+            found: dict[tuple[str, str], tuple[dict[str, Any], Where, dict[str, int]]] = {}
+            last = ("", "")
             for chunk in table.chunks(width, exact=True):
                 for row, line in zip(chunk.rows, chunk.lines, strict=True):
                     last = self._take(row, line, found, last)
@@ -200,9 +200,13 @@ class _Rows:
         return Where(path=self._member.name, find=find, columns=self._columns)
 
     def _take(
-        self, row: list[str], line: int, found: dict[str, tuple[dict[str, Any], Where, dict[str, int]]], last: str
-    ) -> str:
-        """Read a row; the result is the name of its site."""
+        self,
+        row: list[str],
+        line: int,
+        found: dict[tuple[str, str], tuple[dict[str, Any], Where, dict[str, int]]],
+        last: tuple[str, str],
+    ) -> tuple[str, str]:
+        """Read a row; the result is the VRF and name of its site."""
         lines: dict[str, int] = {}
         where = self._where(line, lines)
         if not self._has_values(row, where):
@@ -211,17 +215,19 @@ class _Rows:
         blocks = self._blocks(row, where)
         if not blocks and not any(values.values()):
             return last  # what stands below a table, or beside it
-        if not values["name"] and last and not any(values.values()):
-            values["name"] = last  # the next row of a site, of which only the blocks stand there
+        if not values["name"] and last[1] and not any(values.values()):
+            # The next row of a site, of which only the blocks stand there.
+            values |= {"name": last[1], **({VRF: last[0]} if VRF in values else {})}
         name: str = values["name"]
-        before = found.get(name) if name else None
+        site = values.get(VRF, ""), name
+        before = found.get(site) if name else None
         if before is None:
-            key = name or f"\0{line}"
+            key = site if name else ("", f"\0{line}")
             found[key] = {**values, "blocks": blocks}, where, lines
             lines.update(dict.fromkeys(blocks, line))
-            return name
+            return site
         self._join(before, values, blocks, where, line)
-        return name
+        return site
 
     def _join(self, before: Any, values: dict[str, Any], blocks: list[str], where: Where, line: int) -> None:
         """Add the blocks of a further row of a site, which must say the same of it."""
@@ -257,10 +263,11 @@ class _Rows:
 
     def _values(self, row: list[str], where: Where) -> dict[str, Any]:
         """The values of the fields that have columns; coordinates that mean numbers are such."""
-        of = {name: row[places[0]] for name, places in self._at.items() if name in ("name", *FIELD_NAMES)}
+        of = {name: row[places[0]] for name, places in self._at.items() if name in ("name", VRF, *FIELD_NAMES)}
         if not self._ours:
             of = {name: value.strip() for name, value in of.items()}
-        values: dict[str, Any] = {**of, "name": of["name"].strip()}  # a name has no blanks, and cells often do
+        # A name has no blanks around it, and cells often do.
+        values: dict[str, Any] = {**of, **{key: of[key].strip() for key in ("name", VRF) if key in of}}
         line = where.line()
         if "coordinates" in self._at and (text := row[self._at["coordinates"][0]].strip()):
             pair = pair_of(text)
@@ -324,8 +331,10 @@ def write(sites: list[Site]) -> str:
     # Python before 3.13 leaves a lone carriage return without quotation marks, and then refuses to read it.
     returns = any("\r" in str(value) for site in sites for value in site.fields.values())
     writer = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL if returns else csv.QUOTE_MINIMAL)
-    writer.writerow(KEYS)
+    has_vrfs = any(site.vrf for site in sites)
+    writer.writerow((*KEYS, VRF) if has_vrfs else KEYS)
     for site in sites:
         values = ["" if site.fields[name] is None else site.fields[name] for name in FIELD_NAMES]
-        writer.writerow([site.name, *values, " ".join(map(block_text, site.blocks))])
+        more = [site.vrf] if has_vrfs else []
+        writer.writerow([site.name, *values, " ".join(map(block_text, site.blocks)), *more])
     return out.getvalue()

@@ -9,7 +9,7 @@ import tomli_w
 
 from geolookup.base.reasons import reason
 from geolookup.model.errors import DataFileError
-from geolookup.sites.site import KEYS, Site, Where, block_text
+from geolookup.sites.site import KEYS, VRF, Site, Where, block_text
 
 _HEADER = """\
 # The organisation's sites. `geolookup custom plan FILE` shows what would change, `geolookup custom apply FILE` does it.
@@ -63,7 +63,8 @@ def write(sites: list[Site]) -> str:
     tables = []
     for site in sites:
         values = {"name": site.name, **site.fields, "blocks": [block_text(block) for block in site.blocks]}
-        tables.append({key: values[key] for key in KEYS if values[key] is not None})
+        more = {VRF: site.vrf} if site.vrf else {}
+        tables.append({**{key: values[key] for key in KEYS if values[key] is not None}, **more})
     return _HEADER + "\n" + tomli_w.dumps({"site": tables})
 
 

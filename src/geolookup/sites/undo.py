@@ -125,6 +125,7 @@ def undo(editor: Editor, *, edits: Sequence[int] = (), last: int = 1) -> Undone:
         found = take_back(editor, {locid: target.layer.get(locid) for locid in touched}, names)
         made, numbers = _make(editor, session, [*found, *_changes(editor, target, touched, session.forgotten())])
         _put_names_back(session, steps, numbers)
+        target.notes += _put_vrfs_back(session, steps)
         if steps:
             session.steps.undone([step.number for step in steps], by=session.step)
         after = custom_layer(editor)
@@ -144,6 +145,23 @@ def undo(editor: Editor, *, edits: Sequence[int] = (), last: int = 1) -> Undone:
             },
         ),
     )
+
+
+def _put_vrfs_back(session: EditSession, steps: Sequence[Step]) -> list[str]:
+    """Make the places of VRFs what they were before the steps; notes on those that changed since, which stay."""
+    notes = []
+    for change in (change for step in steps for change in reversed(step.vrfs)):
+        place = session.vrfs.places(change.vrf).get(change.name)
+        of = f"{change.name} of the VRF {change.vrf}"
+        if (None if place is None else content_of(place)) != change.after:
+            notes.append(f"{of} changed since: it stays as it is")
+        elif change.before is not None:
+            session.vrfs.put(change.vrf, change.name, change.before, place)
+            notes.append(f"{of} is as it was before")
+        elif place is not None:
+            session.vrfs.remove(change.vrf, change.name, place)
+            notes.append(f"{of} is gone again")
+    return notes
 
 
 def _undoable(row: OutboxRow) -> OutboxRow:

@@ -19,10 +19,11 @@ from geolookup.exports.target import open_target
 from geolookup.history.impact import ChangedAnswer, Comparison
 from geolookup.history.impact import impact as find_impact
 from geolookup.history.preview import with_custom_layer
-from geolookup.model.errors import GeoLookupError, StateDamagedError
+from geolookup.model.errors import GeoLookupError, StateDamagedError, UnknownVrfError
 from geolookup.sites.file import Form, form_of, read_sites, write_sites
 from geolookup.sites.plan import SitesPlan, apply_sites, export_sites, plan_sites, preview_sites
 from geolookup.sites.site import Problems, Site
+from geolookup.sites.vrfs import VrfPlan, apply_vrfs, by_vrf, export_vrf, plan_vrfs
 from geolookup.state.editor import Editor
 from geolookup.sync import words
 
@@ -37,6 +38,9 @@ _columns_option = click.option(
     metavar="NAME=COLUMN",
     help="Which column of a table holds the name, city, blocks …, if its name does not tell; may be repeated. The "
     "setting `[sites] fields` says it once for all.",
+)
+_vrf_option = click.option(
+    "--vrf", metavar="NAME", help="Sites that FILE gives no routing domain (column vrf) are of the VRF NAME."
 )
 _take_option = click.option(
     "--take",
@@ -65,6 +69,7 @@ _prune_option = click.option(
 @_delimiter_option
 @sheet_option
 @_columns_option
+@_vrf_option
 @_take_option
 @_report_option
 @impact.addresses_option
@@ -77,6 +82,7 @@ def plan(
     prune_all: bool,
     takes: tuple[str, ...],
     addresses: str | None,
+    vrf: str | None,
     as_json: bool,
     **reading: Any,
 ) -> int:
@@ -99,11 +105,20 @@ def plan(
     if file == addresses == "-":
         raise click.UsageError("FILE and --addresses cannot both be standard input")
     taken = _taken(takes)
-    with _reporting(file, as_json=as_json, **reading) as (sites, problems):
+    with _reporting(file, as_json=as_json, **reading) as (read, problems):
+        parts = by_vrf(read, vrf)
+        sites = parts.pop("", [])
+        of_vrfs = plan_vrfs(editor, parts, problems) if parts else None
+        if of_vrfs is not None and not sites:
+            _say_vrfs(of_vrfs, as_json=as_json)
+            return 0
         found = plan_sites(editor, sites, prune_all=prune_all, problems=problems, takes=taken)
     tally = Tally()
     held = found.summary.reasons_to_hold(load_settings())
+    held += of_vrfs.reasons_to_hold(load_settings()) if of_vrfs is not None else []
     answer = {**_plan_object(found, problems), "held": held}
+    if of_vrfs is not None:
+        answer["vrfs"] = [step.as_dict() for step in of_vrfs.changes]
     changed: tuple[list[ChangedAnswer], int] | None = None
     if addresses is not None:
         layer = preview_sites(editor, sites, prune_all=prune_all, takes=taken)
@@ -117,12 +132,14 @@ def plan(
         return tally.code
     output.lines(found.summary.describe())
     _say_steps(found)
+    if of_vrfs is not None:
+        _say_vrf_steps(of_vrfs)
     if changed is not None:
         impact.say_impact(counts, None)
         impact.say_changed(*changed)
     if held:
         output.warn(f"`geolookup custom apply` needs --accept for this: {'; '.join(held)}")
-    number = len(found.edits)
+    number = len(found.edits) + (0 if of_vrfs is None else len(of_vrfs.changes))
     output.done(
         f"{words.count(number, 'change')}: `geolookup custom apply` makes {'it' if number == 1 else 'them'}"
         if number
@@ -139,12 +156,21 @@ def plan(
 @_delimiter_option
 @sheet_option
 @_columns_option
+@_vrf_option
 @_take_option
 @_report_option
 @json_option
 @pass_editor
 def apply(
-    editor: Editor, /, file: str, prune_all: bool, accept: bool, takes: tuple[str, ...], as_json: bool, **reading: Any
+    editor: Editor,
+    /,
+    file: str,
+    prune_all: bool,
+    accept: bool,
+    takes: tuple[str, ...],
+    vrf: str | None,
+    as_json: bool,
+    **reading: Any,
 ) -> None:
     """Make the custom geolocations match FILE (- is standard input): completely, or not at all.
 
@@ -163,30 +189,49 @@ def apply(
     Example: geolookup custom apply sites.toml
     """
     guard = None if accept else load_settings()
-    with _reporting(file, as_json=as_json, **reading) as (sites, problems):
-        made = apply_sites(
-            editor,
-            sites,
-            file=shown(file),
-            prune_all=prune_all,
-            guard=guard,
-            problems=problems,
-            takes=_taken(takes),
-        )
+    of_vrfs: VrfPlan | None = None
+    made: SitesPlan | None = None
+    with _reporting(file, as_json=as_json, **reading) as (read, problems):
+        parts = by_vrf(read, vrf)
+        sites = parts.pop("", [])
+        editor.sessions.back_up()
+        with editor.transaction():
+            if parts:
+                of_vrfs = apply_vrfs(editor, parts, file=shown(file), problems=problems, guard=guard)
+            if sites or not parts:
+                made = apply_sites(
+                    editor,
+                    sites,
+                    file=shown(file),
+                    prune_all=prune_all,
+                    guard=guard,
+                    problems=problems,
+                    takes=_taken(takes),
+                )
+    if made is None:
+        assert of_vrfs is not None
+        _say_vrfs(of_vrfs, as_json=as_json, made=True)
+        return
     if as_json:
-        output.json_result({**_plan_object(made, problems), "pending": pending_objects(editor)})
+        more = {} if of_vrfs is None else {"vrfs": [step.as_dict() for step in of_vrfs.changes]}
+        output.json_result({**_plan_object(made, problems), **more, "pending": pending_objects(editor)})
         return
     output.lines(made.summary.describe())
     _say_steps(made)
-    output.done(f"{words.count(len(made.edits), 'change')} made" if made.edits else "nothing to change")
+    number = len(made.edits)
+    if of_vrfs is not None:
+        _say_vrf_steps(of_vrfs)
+        number += len(of_vrfs.changes)
+    output.done(f"{words.count(number, 'change')} made" if number else "nothing to change")
     say_pending(editor)
 
 
 @click.command()
 @click.argument("file")
 @_format_option
+@click.option("--vrf", metavar="NAME", help="Write the sites of the routing domain (VRF) NAME instead.")
 @pass_editor
-def export(editor: Editor, /, file: str, form: Form | None) -> None:
+def export(editor: Editor, /, file: str, form: Form | None, vrf: str | None) -> None:
     """Write every custom geolocation to FILE (- for standard output, as TOML if --format does not say otherwise).
 
     \b
@@ -196,7 +241,9 @@ def export(editor: Editor, /, file: str, form: Form | None) -> None:
     """
     chosen = form or "toml" if file == "-" else form_of(file, form)
     try:
-        sites = export_sites(editor)
+        if vrf is not None and vrf not in editor.vrfs():
+            raise UnknownVrfError(f"no VRF is named {vrf!r:.60}: there are {', '.join(editor.vrfs()) or 'none'}")
+        sites = export_sites(editor) if vrf is None else export_vrf(editor, vrf)
     except StateDamagedError as error:
         sites = export_sites(editor, as_served=True)
         output.note(f"geolookup: {error}")
@@ -232,7 +279,14 @@ def _reporting(
     failed: GeoLookupError | None = None
     try:
         sites = read_sites(
-            shown(file), form, stream=stream, delimiter=delimiter, sheet=sheet, fields=fields, problems=problems
+            shown(file),
+            form,
+            stream=stream,
+            delimiter=delimiter,
+            sheet=sheet,
+            fields=fields,
+            problems=problems,
+            vrf_global=load_settings().sites.vrf_global,
         )
         for told in problems.said:
             output.note(told)
@@ -276,6 +330,26 @@ def _problems_object(problems: Problems) -> dict[str, Any]:
         "problems": [each.as_dict() for each in problems.all],
         "kinds": {kind: len(each) for kind, each in problems.kinds().items()},
     }
+
+
+def _say_vrfs(found: VrfPlan, *, as_json: bool, made: bool = False) -> None:
+    """Say a plan of VRFs alone, or what was made of it."""
+    held = [] if made else found.reasons_to_hold(load_settings())
+    if as_json:
+        output.json_result({"vrfs": [step.as_dict() for step in found.changes], "held": held})
+        return
+    _say_vrf_steps(found)
+    if held:
+        output.warn(f"`geolookup custom apply` needs --accept for this: {'; '.join(held)}")
+    number = len(found.changes)
+    told = f"{words.count(number, 'change')}{' made' if made else ': `geolookup custom apply` makes them'}"
+    output.done(told if number else "nothing to change")
+
+
+def _say_vrf_steps(found: VrfPlan) -> None:
+    output.lines(found.describe())
+    for step in found.changes:
+        output.done(step.describe())
 
 
 def _plan_object(found: SitesPlan, problems: Problems) -> dict[str, Any]:

@@ -118,7 +118,7 @@ class EditSession:
         self._database = database
         self.ledger = Ledger(database)
         self.outbox = self.ledger.outbox
-        self.vrfs = VrfPlaces(database, self.outbox)
+        self.vrfs = VrfPlaces(database, self.outbox, lambda: self.step)
         self._step: int | None = None
         self.changed = False
         self._current = current

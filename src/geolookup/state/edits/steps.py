@@ -15,6 +15,8 @@ from geolookup.state.edits.places.place import Content
 if TYPE_CHECKING:
     from sqlite_utils import Database
 
+#: The word of the history for an edit of a place of a VRF.
+VRF_PLACE = "vrf_place"
 #: The line that says which names a file of sites gave.
 SITES = "sites"
 
@@ -24,6 +26,16 @@ class LayerChange:
     """One geolocation before and after: None stands for one that did not exist yet, or does not any more."""
 
     locid: int
+    before: Content | None
+    after: Content | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VrfPlaceChange:
+    """A place of a VRF, by its name, before and after; None where it is not."""
+
+    vrf: str
+    name: str
     before: Content | None
     after: Content | None
 
@@ -39,6 +51,7 @@ class Step:
     at: str
     changes: tuple[LayerChange, ...]
     names: Mapping[str, tuple[int | None, int | None]]
+    vrfs: tuple[VrfPlaceChange, ...] = ()
 
 
 class Steps:
@@ -60,6 +73,7 @@ class Steps:
 
     def _read(self, number: int) -> Step:
         changes: list[LayerChange] = []
+        vrfs: list[VrfPlaceChange] = []
         names: dict[str, tuple[int | None, int | None]] = {}
         at = ""
         for line in self._database.query("SELECT * FROM history WHERE step = ? ORDER BY id", (number,)):
@@ -70,5 +84,9 @@ class Steps:
                     names[name] = names.get(name, (was[name],))[0], became[name]
                 continue
             before, after = (read_content(line[name]) for name in ("before", "after"))
+            if line["what"] == VRF_PLACE:
+                whose = decoded(line["after"] or line["before"])
+                vrfs.append(VrfPlaceChange(vrf=whose["vrf"], name=whose["name"], before=before, after=after))
+                continue
             changes.append(LayerChange(locid=line["locid"], before=before, after=after))
-        return Step(number=number, at=at, changes=tuple(changes), names=names)
+        return Step(number=number, at=at, changes=tuple(changes), names=names, vrfs=tuple(vrfs))

@@ -3,7 +3,8 @@
 A place is known by its VRF and its name. Its number lies below those of all other places of this machine.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from geolookup.model.types import PROVISIONAL_LOCID, Geolocation
@@ -12,14 +13,13 @@ from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import content_column, described, geolocation, read_content
 from geolookup.state.edits.outbox.schema import insert
 from geolookup.state.edits.places.place import Content
+from geolookup.state.edits.steps import VRF_PLACE
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
 
 #: The number of the first place of a VRF; the others follow downwards.
 FIRST_LOCID = 2 * PROVISIONAL_LOCID
-#: The word of the history for an edit of a place of a VRF.
-VRF_PLACE = "vrf_place"
 
 
 def locid_of_row(number: int) -> int:
@@ -28,12 +28,15 @@ def locid_of_row(number: int) -> int:
 
 
 class VrfPlaces:
-    """The places of all VRFs; ``changed`` is true once one was put or removed."""
+    """The places of all VRFs; ``changed`` is true once one was put or removed.
 
-    def __init__(self, database: "Database", outbox: Outbox) -> None:
+    ``step`` gives the number of the step that changes belong to: a new one, if it is not given.
+    """
+
+    def __init__(self, database: "Database", outbox: Outbox, step: Callable[[], int] | None = None) -> None:
         self._database = database
         self._outbox = outbox
-        self._step: int | None = None
+        self._step: Callable[[], int] = partial(begin_step, database) if step is None else step
         self._touched: set[str] = set()
 
     @property
@@ -76,12 +79,6 @@ class VrfPlaces:
         self._database.conn.execute("DELETE FROM vrf_places WHERE vrf = ? AND name = ?", (vrf, name))
         self._record(vrf, name, before.locid, before, None)
 
-    def forget(self, vrf: str) -> None:
-        """Forget a VRF that has no places any more."""
-        self._outbox.touch()
-        self._database.conn.execute("DELETE FROM vrfs WHERE name = ?", (vrf,))
-        self._touched.add(vrf)
-
     def _touch(self, vrf: str) -> None:
         if vrf in self._touched:
             return
@@ -91,9 +88,7 @@ class VrfPlaces:
         self._touched.add(vrf)
 
     def _record(self, vrf: str, name: str, locid: int, before: Geolocation | None, after: Content | None) -> None:
-        if self._step is None:
-            self._step = begin_step(self._database)
         was, becomes = (
             None if each is None else {"vrf": vrf, "name": name, **(described(each) or {})} for each in (before, after)
         )
-        insert_history(self._database, VRF_PLACE, "done", locid=locid, before=was, after=becomes, step=self._step)
+        insert_history(self._database, VRF_PLACE, "done", locid=locid, before=was, after=becomes, step=self._step())

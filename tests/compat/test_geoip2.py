@@ -1,11 +1,13 @@
 """The reader for geoip2 on states, beside geoip2's own on the files that they were made of."""
 
 import copy
+import gc
 import importlib
 import ipaddress
 import os
 import pickle
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -103,6 +105,21 @@ def test_every_answer_is_that_of_geoip2(kind: str, tmp_path: Path) -> None:
         for other in METHODS:
             found, wanted = refused(getattr(ours, other)), refused(getattr(theirs, other))
             assert found == wanted, other
+
+
+def test_an_answer_is_freed_with_its_last_user(city: Path) -> None:
+    """What holds itself would wait for the garbage collector, and a service that reads everything would grow."""
+    gc.disable()
+    try:
+        with Reader(city) as reader:
+            answer = reader.city("81.2.69.160")
+            assert answer.traits.network is not None
+            assert answer.to_dict()
+            freed = weakref.ref(answer)
+            del answer
+            assert freed() is None
+    finally:
+        gc.enable()
 
 
 def says_nothing(answer: Any) -> bool:

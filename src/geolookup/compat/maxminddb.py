@@ -197,8 +197,9 @@ def _itself(found: _T) -> _T:
 
 def longer(family: int, address: IPAddress) -> int:
     """How much longer the prefix of an IPv4 address is, if it was asked for as one of IPv6 (::ffff:0:0/96)."""
-    is_text = isinstance(address, str)
-    return 96 if family == 4 and (":" in address if is_text else address.version == 6) else 0  # type: ignore[operator, union-attr] # by `is_text`
+    if family == 6:
+        return 0
+    return 96 if (":" in address if isinstance(address, str) else address.version == 6) else 0
 
 
 def _opened(path: str | None) -> "GeoLookup":

@@ -5,6 +5,8 @@ upstream's own of the same content, and a copy or pickle of one is upstream's ow
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_address
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import geoip2.errors
@@ -13,6 +15,7 @@ import geoip2.records
 
 from geolookup.compat.maxminddb import longer
 from geolookup.lookup.record import TRAITS
+from geolookup.model.addresses import parse
 
 if TYPE_CHECKING:
     from geolookup.compat.maxminddb import IPAddress
@@ -23,25 +26,14 @@ _T = TypeVar("_T")
 Length = Callable[[], int]
 
 
-class _Measured:
-    """The length of a network, which upstream sets to None here, and needs once the network is asked for."""
+class _Lazy:
+    """An object of upstream's class ``_its``, as far as it was asked for."""
 
     _its: ClassVar[type[Any]]
-    _length: Length
-
-    def _take(self, length: None) -> None:
-        assert length is None
-
-    _prefix_len: Any = property(lambda its: its._length(), _take)
-
-
-class _Lazy(_Measured):
-    """An object of upstream's class ``_its``, as far as it was asked for."""
 
     def _whole(self) -> Any:
         """All of it, as an object of upstream's."""
-        values = {name: value for name, value in vars(self).items() if name != "_length"}
-        return _with(self._its, {**values, "_prefix_len": self._prefix_len})
+        raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
         found: dict[str, Any] = self._whole().to_dict()
@@ -58,6 +50,49 @@ class _Lazy(_Measured):
 
     def __reduce_ex__(self, _protocol: Any) -> tuple[Any, ...]:
         return _with, (self._its, vars(self._whole()))
+
+
+class _Measured:
+    """The length of a network, which upstream sets to None here, and needs once the network is asked for."""
+
+    _its: ClassVar[type[Any]]
+    _length: Length
+
+    def _take(self, length: None) -> None:
+        assert length is None
+
+    _prefix_len: Any = property(lambda its: its._length(), _take)
+
+
+class _OfNetwork(_Lazy, _Measured):
+    """An answer with an address and its network. Both are made of numbers; upstream reads them from text."""
+
+    _ip_address: Any
+    _network: Any
+
+    @property
+    def ip_address(self) -> Any:
+        found = self._ip_address
+        if type(found) is str:
+            found = self._ip_address = ip_address(found) if ":" in found else IPv4Address(parse(found)[1])
+        return found
+
+    @property
+    def network(self) -> Any:
+        found = self._network
+        if found is None:
+            address, length = self.ip_address, self._length()
+            if address.version == 4:
+                found = IPv4Network((int(address) >> 32 - length << 32 - length, length))
+            else:
+                found = IPv6Network((int(address) >> 128 - length << 128 - length, length))
+            self._network = found
+        return found
+
+    def _whole(self) -> Any:
+        network = self.network
+        values = {name: value for name, value in vars(self).items() if name != "_length"}
+        return _with(self._its, {**values, "_network": network, "_prefix_len": network.prefixlen})
 
 
 def _with(its: type[Any], values: dict[str, Any]) -> Any:
@@ -79,10 +114,18 @@ _NAMES = ("__name__", "__qualname__", "__module__", "__doc__")
 
 
 @_stands_for(geoip2.records.Traits)
-class _Traits(_Lazy, geoip2.records.Traits):
+class _Traits(_OfNetwork, geoip2.records.Traits):
     def __init__(self, facts: dict[str, Any], address: "IPAddress", length: Length) -> None:
+        if facts:
+            geoip2.records.Traits.__init__(self, **{**facts, "ip_address": address, "network": None})
+        else:
+            self.__dict__ = _NO_TRAITS.copy()
+            self._ip_address = address
         self._length = length
-        geoip2.records.Traits.__init__(self, **{**facts, "ip_address": address, "network": None})
+
+
+#: Without facts, as it is for most, all traits are as they are here.
+_NO_TRAITS = {name: value for name, value in vars(geoip2.records.Traits()).items() if name != "_prefix_len"}
 
 
 class _Part:
@@ -104,18 +147,31 @@ class _Part:
         return found
 
 
+_new = object.__new__
 _NOTHING: Final[dict[str, Any]] = {}
 
 
 def _names(record: type[Any]) -> Any:
-    """A record with names in several languages."""
+    """A record with names in several languages, which many places share."""
+    without = vars(record(()))
+
+    def shape(part: dict[str, Any]) -> dict[str, Any]:
+        values: dict[str, Any] = vars(record((), **part))
+        return values
 
     def make(place: "_Place", key: str) -> Any:
-        found = record(place._locales, **(place._answer.part(key) or _NOTHING))
-        found.names = {**found.names}  # for nobody else
-        return found
+        return _named(record, place._answer.shaped(key, shape) or without, place._locales)
 
     return _Part(make)
+
+
+def _named(record: type[Any], values: dict[str, Any], locales: Sequence[str]) -> Any:
+    """A record of its own with these values, in these languages."""
+    found = _new(record)
+    found.__dict__ = own = values.copy()
+    own["_locales"] = locales
+    own["names"] = own["names"].copy()
+    return found
 
 
 def _plain(record: type[Any]) -> Any:
@@ -123,26 +179,38 @@ def _plain(record: type[Any]) -> Any:
     return _Part(lambda place, key: record(**(place._answer.part(key) or _NOTHING)))
 
 
+def _city(place: "_Place", key: str) -> Any:
+    return geoip2.records.City(place._locales, **(place._answer.part(key) or _NOTHING))
+
+
 def _location(place: "_Place", key: str) -> Any:
     found = geoip2.records.Location(**(place._answer.part(key) or _NOTHING))
-    _locate(place._answer, found)
+    if found.latitude != found.latitude or found.longitude != found.longitude:
+        found.latitude, found.longitude = place._answer.coordinates(found.latitude, found.longitude)
     return found
 
 
-def _locate(answer: "Answer", found: Any) -> None:
-    if found.latitude != found.latitude or found.longitude != found.longitude:
-        found.latitude, found.longitude = answer.coordinates(found.latitude, found.longitude)
+def _divided(part: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [vars(geoip2.records.Subdivision((), **each)) for each in part]
 
 
 def _subdivisions(place: "_Place", key: str) -> Any:
-    found = geoip2.records.Subdivisions(place._locales, *(place._answer.part(key) or ()))
-    for each in found:
-        each.names = {**each.names}
+    locales = place._locales
+    every = place._answer.shaped(key, _divided) or ()
+    found = tuple.__new__(
+        geoip2.records.Subdivisions, [_named(geoip2.records.Subdivision, values, locales) for values in every]
+    )
+    found._locales = locales
     return found
 
 
 def _traits(place: "_Place", _key: str) -> Any:
-    return _Traits(place._answer.facts(), place._address, place._length)
+    # Nothing of the place, which holds these traits: what holds itself is freed late.
+    return _Traits(place._answer.facts(), place._address, partial(_length, place._answer, place._address))
+
+
+def _length(answer: "Answer", address: "IPAddress") -> int:
+    return answer.length() + longer(answer.at[0], address)
 
 
 class _Place(_Lazy):
@@ -157,10 +225,6 @@ class _Place(_Lazy):
         self._locales = locales
         self._address = address
         self._answer = answer
-
-    def _length(self) -> int:
-        answer = self._answer
-        return answer.length() + longer(answer.at[0], self._address)
 
     def _whole(self) -> Any:
         values = {name: getattr(self, name) for name in self._parts}
@@ -178,7 +242,7 @@ class _Place(_Lazy):
 class _City(_Place):
     _parts = (*_Place._parts, "city", "location", "postal", "subdivisions")
 
-    city = _names(geoip2.records.City)
+    city = _Part(_city)
     location = _Part(_location)
     postal = _plain(geoip2.records.Postal)
     subdivisions = _Part(_subdivisions)
@@ -199,7 +263,7 @@ class Enterprise(_City, geoip2.models.Enterprise):
     pass
 
 
-class _Simple(_Lazy):
+class _Simple(_OfNetwork):
     def __init__(self, address: "IPAddress", facts: dict[str, Any], length: Length) -> None:
         self._length = length
         self._its.__init__(self, **{**facts, "ip_address": address, "network": None, "prefix_len": None})

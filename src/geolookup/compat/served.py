@@ -1,12 +1,13 @@
 """What a state says of an address, as the readers of MaxMind DBs ask for it: a record in parts, and its network."""
 
 from collections.abc import Callable, Collection, Iterator
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 from maxminddb import InvalidDatabaseError
 
 from geolookup.compat.kinds import metadata_of
 from geolookup.index.layout import EMPTY
+from geolookup.index.records import MOST_DECODED
 from geolookup.lookup.record import TRAITS, made
 from geolookup.lookup.snapshot import OpenLayer, Snapshot
 from geolookup.model.addresses import IPV4_MAX, IPV6_MAX, held_in, holding
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 #: What stands at an address (None: nothing), and the inclusive ends of a range in which it does.
 Piece: TypeAlias = tuple[Any, int, int]
+_T = TypeVar("_T")
 _ENDS = {4: IPV4_MAX, 6: IPV6_MAX}
 _BITS = {4: 32, 6: 128}
 _COORDINATES = ("latitude", "longitude")
@@ -31,13 +33,14 @@ _NOTHING: Final[dict[str, Any]] = {}
 class Layer:
     """One layer of places: its records."""
 
-    __slots__ = ("decoded", "open", "reader", "records")
+    __slots__ = ("_shaped", "open", "reader", "records")
 
     def __init__(self, layer: OpenLayer) -> None:
         self.open = layer
         self.reader = layer.reader
         self.records = layer.reader.records()
-        self.decoded = self.records.decoded
+        #: What was made of parts that many records share, by their keys and numbers.
+        self._shaped: dict[str, dict[int, Any]] = {}
 
     def made(self, record: int) -> dict[str, Any]:
         """The record of the fields of its place, if that is all that is known; else nothing."""
@@ -45,6 +48,25 @@ class Layer:
         if slot == EMPTY or not self.records.is_bare(record):
             return {}
         return made(self.open.geolocation(slot), "city")
+
+    def shaped(self, record: int, key: str, shape: "Callable[[Any], _T]") -> "_T | None":
+        """The result of ``shape``, always the same for a key, of one part of a record; None if the record lacks it.
+
+        It is made once, and never to be changed.
+
+        :raises IndexDamagedError: if the file is damaged there
+        """
+        number = self.records.number(record, key)
+        kept = self._shaped.get(key)
+        if kept is None:
+            kept = self._shaped[key] = {}
+        found = kept.get(number)
+        if found is None and number:
+            found = shape(self.records.own(number))
+            if len(kept) >= MOST_DECODED:
+                kept.clear()
+            kept[number] = found
+        return found
 
 
 class Served:
@@ -103,6 +125,11 @@ class Served:
 
     def place_piece(self, family: "Family", value: int) -> Piece:
         """What `place` says, and the range in which it does."""
+        if len(self._layers) == 1:  # as it is for most, and quicker
+            layer = self._layers[0]
+            found, first, last = layer.reader.piece(family, value)
+            if found != EMPTY:
+                return (layer, found), first, last
         return _with_aliases(self._own_place, family, value)
 
     def network_piece(self, family: "Family", value: int) -> Piece:
@@ -192,22 +219,42 @@ class Answer:
         return self._made
 
     def part(self, key: str) -> Any:
-        """A part of the place's record by its key, never to be changed; None if the record lacks it.
+        """A part of the place's record by its key, the caller's own; None if the record lacks it.
 
         In ``location`` what `coordinates` knows may be NaN.
 
         :raises InvalidDatabaseError: if the file is damaged there
         """
-        if self.place is None:
+        place = self.place
+        if place is None:
             return None
-        layer, record = self.place
         try:
-            found = layer.decoded(record, key)
+            found = place[0].records.own_part(place[1], key)
             if found is None:
-                return (self.made() if self._made is None else self._made).get(key)
-            self._made = _NOTHING  # it has parts
+                return None if self._made is _NOTHING else _own(self.made().get(key))
         except IndexDamagedError as error:
             raise InvalidDatabaseError(str(error)) from error
+        self._made = _NOTHING  # it has parts
+        return found
+
+    def shaped(self, key: str, shape: "Callable[[Any], _T]") -> "_T | None":
+        """The result of ``shape``, always the same for a key, of a part of the place's record; None if that lacks it.
+
+        It is never to be changed.
+
+        :raises InvalidDatabaseError: if the file is damaged there
+        """
+        place = self.place
+        if place is None:
+            return None
+        try:
+            found = place[0].shaped(place[1], key, shape)
+            if found is None:
+                made = None if self._made is _NOTHING else self.made().get(key)
+                return None if made is None else shape(made)
+        except IndexDamagedError as error:
+            raise InvalidDatabaseError(str(error)) from error
+        self._made = _NOTHING  # it has parts
         return found
 
     def coordinates(self, latitude: float | None, longitude: float | None) -> tuple[float | None, float | None]:
@@ -280,8 +327,10 @@ class Answer:
             raise InvalidDatabaseError(str(error)) from error
         location = found.get("location")
         if isinstance(location, dict):
-            degrees = zip(_COORDINATES, self.coordinates(*map(location.get, _COORDINATES)), strict=True)
-            location.update({name: value for name, value in degrees if name in location})
+            latitude, longitude = location.get("latitude"), location.get("longitude")
+            if latitude != latitude or longitude != longitude:
+                degrees = zip(_COORDINATES, self.coordinates(latitude, longitude), strict=True)
+                location.update({name: value for name, value in degrees if name in location})
         return found
 
 

@@ -483,6 +483,8 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->facts_type);
     Py_VISIT(state->damaged_error);
     Py_VISIT(state->of_views);
+    for (int i = 0; i < KEYS; i++)
+        Py_VISIT(state->keys[i].found);
     return 0;
 }
 
@@ -494,6 +496,8 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->places_type);
     Py_CLEAR(state->facts_type);
     Py_CLEAR(state->damaged_error);
+    for (int i = 0; i < KEYS; i++)
+        Py_CLEAR(state->keys[i].found);
     return 0; /* a type may still look into `of_views` */
 }
 
@@ -638,7 +642,7 @@ static PyMethodDef module_functions[] = {
     {"view_type", module_view_type, METH_VARARGS, "A type of objects that look into `Places`, by the names of its fields."},
     {"match_type", module_match_type, METH_VARARGS, "A type of objects that stand for a Match, by the names of fields and facts."},
     {"network_type", module_network_type, METH_VARARGS, "A type of objects that stand for a Network, by the names of facts."},
-    {"plain", module_plain, METH_O, "The value of a MaxMind DB that some bytes are, or None."},
+    {"part", module_part, METH_VARARGS, "One part of records by its number, or None."},
     {"parts", module_parts, METH_VARARGS, "All parts of a record by their keys, or None."},
     {"take", module_take, METH_VARARGS, "Write the values that stand in slots, for all fields at once."},
     {NULL, NULL, 0, NULL},

@@ -38,8 +38,11 @@ def take(
     :raises ValueError: if buffers do not fit each other, or a slot is of no location; what was written is undefined
     """
 
-def plain(octets: bytes, /) -> Any:
-    """The self-contained value of a MaxMind DB that some bytes are, or None: then `mmdb.plain` says what is wrong."""
+def part(offsets: Buffer, octets: Buffer, number: int, /) -> Any:
+    """The self-contained value of a MaxMind DB with a number, or None: then `mmdb.plain` says what is wrong.
+
+    ``offsets`` says where in ``octets`` each begins.
+    """
 
 def parts(
     columns: tuple[tuple[str, Buffer], ...], offsets: Buffer, octets: Buffer, record: int, /

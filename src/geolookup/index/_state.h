@@ -5,11 +5,20 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+/* Keys of maps in records, which are few, as Python has them: each stands where its hash says, until another takes it. */
+enum { KEYS = 256, LONGEST_KEY = 39 };
+
+typedef struct {
+    PyObject *found;
+    unsigned char size, octets[LONGEST_KEY];
+} Key;
+
 typedef struct {
     PyObject *layer_type, *searcher_type, *places_type, *facts_type, *damaged_error;
     /* What the types of `view_type` and `match_type` look into. No attribute of theirs holds it: attributes can be deleted. Each type
      * holds the module, so this outlives them. */
     PyObject *of_views;
+    Key keys[KEYS];
 } State;
 
 /* Their attributes can neither be set nor deleted. */

@@ -7,7 +7,34 @@
 /* As in mmdb.py: maps and arrays inside each other, and bytes of one value. */
 enum { DEEPEST = 64, LARGEST = 1 << 20 };
 
-static PyObject *plain_value(const unsigned char **at, const unsigned char *end, int depth);
+/* Where it is read: the next byte, the end of all bytes, and the keys of maps that are known. */
+typedef struct {
+    const unsigned char *at, *end;
+    Key *keys;
+} Reading;
+
+static PyObject *plain_value(Reading *reading, int depth);
+
+/* A new reference to the text of a key, which most maps share with others: then neither its text nor its hash is made. */
+static PyObject *read_key(Key *keys, const unsigned char *octets, uint32_t size)
+{
+    uint32_t hash = size;
+    if (size > LONGEST_KEY)
+        return PyUnicode_DecodeUTF8((const char *)octets, size, NULL);
+    for (uint32_t i = 0; i < size; i++)
+        hash = hash * 31 + octets[i];
+    Key *key = &keys[(hash ^ hash >> 8) % KEYS];
+    if (!key->found || key->size != size || memcmp(key->octets, octets, size)) {
+        PyObject *made = PyUnicode_DecodeUTF8((const char *)octets, size, NULL);
+        if (!made)
+            return NULL;
+        Py_XDECREF(key->found);
+        key->found = made;
+        key->size = (unsigned char)size;
+        memcpy(key->octets, octets, size);
+    }
+    return Py_NewRef(key->found);
+}
 
 static PyObject *read_whole(const unsigned char *at, uint32_t size, int kind)
 {
@@ -65,17 +92,18 @@ static PyObject *read_leaf(const unsigned char *at, uint32_t size, int kind)
     }
 }
 
-static PyObject *read_map(const unsigned char **at, const unsigned char *end, uint32_t size, int depth)
+static PyObject *read_map(Reading *reading, uint32_t size, int depth)
 {
     PyObject *found = PyDict_New();
     for (uint32_t left = size; found && left > 0; left--) {
         int kind;
         uint32_t length;
         PyObject *key = NULL, *value = NULL;
-        if (read_head(at, end, &kind, &length) && kind == MM_TEXT && (uint64_t)(end - *at) >= length) {
-            key = PyUnicode_DecodeUTF8((const char *)*at, length, NULL);
-            *at += length;
-            value = key ? plain_value(at, end, depth) : NULL;
+        if (read_head(&reading->at, reading->end, &kind, &length) && kind == MM_TEXT &&
+            (uint64_t)(reading->end - reading->at) >= length) {
+            key = read_key(reading->keys, reading->at, length);
+            reading->at += length;
+            value = key ? plain_value(reading, depth) : NULL;
         }
         if (!value || PyDict_SetItem(found, key, value) < 0)
             Py_CLEAR(found);
@@ -87,11 +115,11 @@ static PyObject *read_map(const unsigned char **at, const unsigned char *end, ui
     return found;
 }
 
-static PyObject *read_array(const unsigned char **at, const unsigned char *end, uint32_t size, int depth)
+static PyObject *read_array(Reading *reading, uint32_t size, int depth)
 {
     PyObject *found = PyList_New(0);
     for (; found && size > 0; size--) {
-        PyObject *value = plain_value(at, end, depth);
+        PyObject *value = plain_value(reading, depth);
         if (!value || PyList_Append(found, value) < 0)
             Py_CLEAR(found);
         Py_XDECREF(value);
@@ -100,23 +128,23 @@ static PyObject *read_array(const unsigned char **at, const unsigned char *end, 
 }
 
 /* The value at a place, which then is behind it; NULL, with an error set or not, if there is none. */
-static PyObject *plain_value(const unsigned char **at, const unsigned char *end, int depth)
+static PyObject *plain_value(Reading *reading, int depth)
 {
     int kind;
     uint32_t size;
-    if (!read_head(at, end, &kind, &size))
+    if (!read_head(&reading->at, reading->end, &kind, &size))
         return NULL;
     if (kind == MM_MAP || kind == MM_ARRAY) {
         if (depth >= DEEPEST)
             return NULL;
-        return (kind == MM_MAP ? read_map : read_array)(at, end, size, depth + 1);
+        return (kind == MM_MAP ? read_map : read_array)(reading, size, depth + 1);
     }
     if (kind == MM_BOOLEAN)
         return size > 1 ? NULL : PyBool_FromLong((long)size);
-    if ((uint64_t)(end - *at) < size)
+    if ((uint64_t)(reading->end - reading->at) < size)
         return NULL;
-    const unsigned char *content = *at;
-    *at += size;
+    const unsigned char *content = reading->at;
+    reading->at += size;
     return read_leaf(content, size, kind);
 }
 
@@ -127,22 +155,6 @@ static PyObject *no_value(void)
         return NULL;
     PyErr_Clear();
     Py_RETURN_NONE;
-}
-
-/* The value of some bytes, or None if mmdb.plain has to say what is wrong with them. */
-static PyObject *module_plain(PyObject *self, PyObject *octets)
-{
-    Py_ssize_t size;
-    char *data;
-    (void)self;
-    if (PyBytes_AsStringAndSize(octets, &data, &size) < 0)
-        return NULL;
-    const unsigned char *at = (const unsigned char *)data, *end = at + size;
-    PyObject *found = size > LARGEST ? NULL : plain_value(&at, end, 0);
-    if (found && at == end)
-        return found;
-    Py_XDECREF(found);
-    return no_value();
 }
 
 /* A number of 1, 2 or 4 bytes at an index; -1 if it is not there. */
@@ -164,34 +176,66 @@ static int64_t number_at(const Py_buffer *items, Py_ssize_t at)
     return whole;
 }
 
-/* The part of a number; NULL, with an error set or not, if it is damaged. */
-static PyObject *part_of_number(const Py_buffer *offsets, const Py_buffer *octets, int64_t number)
+/* The parts of records: where each begins, and their bytes. */
+typedef struct {
+    Py_buffer offsets, octets;
+    Key *keys;
+} Parts;
+
+static int take_parts(Parts *parts, PyObject *module, PyObject *offsets, PyObject *octets)
 {
-    int64_t begin = number_at(offsets, (Py_ssize_t)number), last = number_at(offsets, (Py_ssize_t)number + 1);
-    if (begin < 0 || last < begin || last > octets->len || last - begin > LARGEST)
+    parts->keys = ((State *)PyModule_GetState(module))->keys;
+    if (PyObject_GetBuffer(offsets, &parts->offsets, PyBUF_FORMAT | PyBUF_ND) < 0)
+        return 0;
+    if (PyObject_GetBuffer(octets, &parts->octets, PyBUF_SIMPLE) == 0)
+        return 1;
+    PyBuffer_Release(&parts->offsets);
+    return 0;
+}
+
+static void release_parts(Parts *parts)
+{
+    PyBuffer_Release(&parts->offsets);
+    PyBuffer_Release(&parts->octets);
+}
+
+/* The part of a number; NULL, with an error set or not, if it is damaged. */
+static PyObject *part_of_number(const Parts *parts, Py_ssize_t number)
+{
+    int64_t begin = number_at(&parts->offsets, number), last = number_at(&parts->offsets, number + 1);
+    if (begin < 0 || last < begin || last > parts->octets.len || last - begin > LARGEST)
         return NULL;
-    const unsigned char *at = (const unsigned char *)octets->buf + begin, *end = (const unsigned char *)octets->buf + last;
-    PyObject *found = plain_value(&at, end, 0);
-    if (found && at != end)
+    const unsigned char *octets = parts->octets.buf;
+    Reading reading = {octets + begin, octets + last, parts->keys};
+    PyObject *found = plain_value(&reading, 0);
+    if (found && reading.at != reading.end)
         Py_CLEAR(found);
     return found;
 }
 
-/* All parts of a record by their keys, or None if one is damaged: columns are (key, the part's number by record). */
-static PyObject *module_parts(PyObject *self, PyObject *arguments)
+/* The part of a number, or None if it is damaged: mmdb.plain says how. */
+static PyObject *module_part(PyObject *module, PyObject *arguments)
 {
-    (void)self;
-    PyObject *columns, *of_offsets, *of_octets, *found;
-    Py_buffer offsets, octets, numbers;
+    PyObject *offsets, *octets;
+    Py_ssize_t number;
+    Parts parts;
+    if (!PyArg_ParseTuple(arguments, "OOn", &offsets, &octets, &number) || !take_parts(&parts, module, offsets, octets))
+        return NULL;
+    PyObject *found = part_of_number(&parts, number);
+    release_parts(&parts);
+    return found ? found : no_value();
+}
+
+/* All parts of a record by their keys, or None if one is damaged: columns are (key, the part's number by record). */
+static PyObject *module_parts(PyObject *module, PyObject *arguments)
+{
+    PyObject *columns, *offsets, *octets, *found;
+    Py_buffer numbers;
     Py_ssize_t record;
-    if (!PyArg_ParseTuple(arguments, "O!OOn", &PyTuple_Type, &columns, &of_offsets, &of_octets, &record))
+    Parts parts;
+    if (!PyArg_ParseTuple(arguments, "O!OOn", &PyTuple_Type, &columns, &offsets, &octets, &record) ||
+        !take_parts(&parts, module, offsets, octets))
         return NULL;
-    if (PyObject_GetBuffer(of_offsets, &offsets, PyBUF_FORMAT | PyBUF_ND) < 0)
-        return NULL;
-    if (PyObject_GetBuffer(of_octets, &octets, PyBUF_SIMPLE) < 0) {
-        PyBuffer_Release(&offsets);
-        return NULL;
-    }
     found = PyDict_New();
     for (Py_ssize_t i = 0; found && i < PyTuple_Size(columns); i++) {
         PyObject *pair = PyTuple_GetItem(columns, i), *key = NULL, *buffer = NULL, *part = NULL;
@@ -203,12 +247,11 @@ static PyObject *module_parts(PyObject *self, PyObject *arguments)
         PyBuffer_Release(&numbers);
         if (!number)
             continue;
-        part = number < 0 ? NULL : part_of_number(&offsets, &octets, number);
+        part = number < 0 ? NULL : part_of_number(&parts, (Py_ssize_t)number);
         if (!part || PyDict_SetItem(found, key, part) < 0)
             Py_CLEAR(found);
         Py_XDECREF(part);
     }
-    PyBuffer_Release(&offsets);
-    PyBuffer_Release(&octets);
+    release_parts(&parts);
     return found ? found : no_value();
 }

@@ -148,9 +148,11 @@ class IndexReader:
         table = self._v4_table
         return bisect_right(self._v4_low, value & 0xFFFF, table[prefix], table[prefix + 1]) - 1
 
-    def _first4(self, position: int) -> int:
-        """Where a segment begins: the table knows the upper 16 bits."""
-        prefix = bisect_right(self._v4_table, position) - 1
+    def _first4(self, position: int, near: int = 0) -> int:
+        """Where a segment begins: the table knows the upper 16 bits, often those of an address ``near`` it."""
+        prefix, table = near >> 16, self._v4_table
+        if not prefix or not table[prefix] <= position < table[prefix + 1]:
+            prefix = bisect_right(table, position) - 1
         if prefix > 0xFFFF:
             raise damaged(self.path, f"v4.table: it leads nowhere for segment {position}")
         return prefix << 16 | self._v4_low[position]
@@ -255,13 +257,15 @@ class IndexReader:
         """
         try:
             if family == 4:
-                position, count, end = self._position4(value), len(self._v4_low), IPV4_MAX
-                found, first_of = self._record4(position), self._first4
+                position, last = self._position4(value), IPV4_MAX
+                found, first = self._record4(position), self._first4(position, value)
+                if position + 1 < len(self._v4_low):
+                    last = self._first4(position + 1, value) - 1
             else:
-                position, count, end = self._position6(value), len(self._v6_hi), IPV6_MAX
-                found, first_of = self._record6(position), self._first6
-            first = first_of(position)
-            last = first_of(position + 1) - 1 if position + 1 < count else end
+                position, last = self._position6(value), IPV6_MAX
+                found, first = self._record6(position), self._first6(position)
+                if position + 1 < len(self._v6_hi):
+                    last = self._first6(position + 1) - 1
         except (IndexError, ValueError) as error:
             raise failed(self.path, error) from error
         if not first <= value <= last:
@@ -357,26 +361,6 @@ class IndexReader:
         if not first <= value <= last:
             raise damaged(self.path, f"v6.hi: entry {position} is out of order")
         return slot, first, last
-
-    def segment_of_record(self, family: "Literal[4, 6]", value: int) -> tuple[int, int, int]:
-        """The number of an address's record, or `EMPTY`, and the inclusive ends of the range or gap that has it.
-
-        :raises IndexDamagedError: if what the file says there cannot be
-        """
-        try:
-            if family == 4:
-                position, count, first_of, end = self._position4(value), len(self._v4_low), self._first4, IPV4_MAX
-                record = self._record4(position)
-            else:
-                position, count, first_of, end = self._position6(value), len(self._v6_hi), self._first6, IPV6_MAX
-                record = self._record6(position)
-            first = first_of(position)
-            last = first_of(position + 1) - 1 if position + 1 < count else end
-        except (IndexError, ValueError) as error:
-            raise failed(self.path, error) from error
-        if not first <= value <= last:
-            raise damaged(self.path, f"v{family}: segment {position} is out of order")
-        return record, first, last
 
     def _joined(self, slot_of: "Callable[[int], int]", position: int, count: int) -> tuple[int, int]:
         """The first segment around one, and one past the last, that have its slot: of different records."""

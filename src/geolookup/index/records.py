@@ -18,7 +18,7 @@ MOST_DECODED = 1 << 13
 class Records:
     """The columns of one open file's records; ``keys`` names them."""
 
-    __slots__ = ("_all", "_bytes", "_columns", "_decoded", "_known", "_offsets", "_path", "_plain", "_said", "keys")
+    __slots__ = ("_all", "_bytes", "_columns", "_decoded", "_known", "_offsets", "_one", "_path", "_said", "keys")
 
     def __init__(self, path: str, header: "Header", sections: "Mapping[str, memoryview[Any]]") -> None:
         """``sections`` are those of the file at ``path``, by name, each in its type."""
@@ -36,7 +36,7 @@ class Records:
         self._known: dict[int, dict[str, str]] = {}
         self._decoded: dict[int, Any] = {}
         #: What decodes, once it is known: a part, and all of a record.
-        self._plain: Any = None
+        self._one: Any = None
         self._all: Any = None
 
     def parts(self, record: int) -> dict[str, bytes]:
@@ -103,17 +103,33 @@ class Records:
         except (IndexError, ValueError, AttributeError, TypeError) as error:
             raise damaged(self._path, f"record.said: entry {record} names no sources") from error
 
+    def number(self, record: int, key: str) -> int:
+        """The number of the part of a record by its key, or 0 if the record lacks it.
+
+        :raises IndexDamagedError: if the file is damaged there
+        """
+        try:
+            return self._columns[key][record] if key in self._columns else 0
+        except (IndexError, ValueError) as error:
+            raise failed(self._path, error) from error
+
+    def own_part(self, record: int, key: str) -> "Any":
+        """One part of a record, decoded for the caller alone; None if the record lacks it.
+
+        :raises IndexDamagedError: if the file is damaged there
+        """
+        try:
+            number = self._columns[key][record] if key in self._columns else 0
+        except (IndexError, ValueError) as error:
+            raise failed(self._path, error) from error
+        return self.own(number) if number else None
+
     def decoded(self, record: int, key: str) -> "Any":
         """One part of a record, for Python and never to be changed; None if the record lacks it. It is decoded once.
 
         :raises IndexDamagedError: if the file is damaged there
         """
-        column = self._columns.get(key)
-        try:
-            number = 0 if column is None else column[record]
-        except (IndexError, ValueError) as error:
-            raise failed(self._path, error) from error
-        return self.value(number)
+        return self.value(self.number(record, key))
 
     def value(self, number: int) -> "Any":
         """The part of a number, as `decoded` gives it; None of 0.
@@ -133,25 +149,23 @@ class Records:
 
         :raises IndexDamagedError: if the file is damaged there
         """
-        try:
-            octets = self._part(number)
-        except (IndexError, ValueError) as error:
-            raise failed(self._path, error) from error
-        plain = self._plain
-        if plain is None:
+        part = self._one
+        if part is None:
             from geolookup.index.accelerator import accelerator
 
-            plain = self._plain = getattr(accelerator(), "plain", _of_no_accelerator)
-        found = plain(octets)
-        return self._reference(number, octets) if found is None else found
+            part = self._one = getattr(accelerator(), "part", _of_no_accelerator)
+        found = part(self._offsets, self._bytes, number)
+        return self._reference(number) if found is None else found
 
-    def _reference(self, number: int, octets: bytes) -> "Any":
+    def _reference(self, number: int) -> "Any":
         from geolookup.index import mmdb  # late: a plain lookup needs none
 
         try:
-            return mmdb.plain(octets)
+            return mmdb.plain(self._part(number))
         except mmdb.BadValueError as error:
             raise damaged(self._path, f"parts.bytes: entry {number}: {error}") from error
+        except (IndexError, ValueError) as error:
+            raise failed(self._path, error) from error
 
     def _part(self, number: int) -> bytes:
         assert self._offsets is not None
@@ -162,5 +176,5 @@ class Records:
         return bytes(self._bytes[begin:end])
 
 
-def _of_no_accelerator(*_octets: object) -> None:
+def _of_no_accelerator(*_of: object) -> None:
     """None, which leaves a value to the reference."""

@@ -272,7 +272,7 @@ class Snapshot:
         held = self.answering(family, value) != (family, value)
         for layer in (self.custom, self.base):
             # Weak records of 6to4 addresses say nothing: those of the addresses in them do.
-            number, low, high = (layer.reader.segment if held else layer.reader.segment_of_record)(family, value)
+            number, low, high = (layer.reader.segment if held else layer.reader.piece)(family, value)
             first, last = max(first, low), min(last, high)
             if number != EMPTY:
                 return first, last

@@ -22,9 +22,14 @@ def plain(octets: bytes) -> Any:
         return None
 
 
+def natively(octets: bytes) -> Any:
+    """The same by the accelerator."""
+    return native.part(memoryview(struct.pack("<2i", 0, len(octets))).cast("i"), octets, 0)
+
+
 @given(VALUES)
 def test_a_value_is_that_of_the_reference(octets: bytes) -> None:
-    found = native.plain(octets)
+    found = natively(octets)
     assert found is not None
     assert repr(found) == repr(mmdb.plain(octets))
 
@@ -38,12 +43,12 @@ def test_of_damaged_bytes_it_says_what_the_reference_says(
         if at < len(damaged):
             damaged[at] = value
     for cut in (bytes(damaged), bytes(damaged[:length]), bytes(damaged) + b"\x40"):
-        assert repr(native.plain(cut)) == repr(plain(cut)), cut
+        assert repr(natively(cut)) == repr(plain(cut)), cut
 
 
 @given(st.binary(max_size=60))
 def test_of_any_bytes_it_says_what_the_reference_says(octets: bytes) -> None:
-    assert repr(native.plain(octets)) == repr(plain(octets))
+    assert repr(natively(octets)) == repr(plain(octets))
 
 
 @pytest.mark.parametrize("depth", [63, 64, 65, 5000])
@@ -51,16 +56,16 @@ def test_values_inside_each_other_end_somewhere(depth: int) -> None:
     octets = mmdb.text("x")
     for _ in range(depth):
         octets = mmdb.array_of([octets])
-    assert repr(native.plain(octets)) == repr(plain(octets))
-    assert (native.plain(octets) is None) == (depth > 64)
+    assert repr(natively(octets)) == repr(plain(octets))
+    assert (natively(octets) is None) == (depth > 64)
 
 
 def test_a_key_that_comes_twice_and_what_is_no_bytes_are_no_value() -> None:
     twice = mmdb.map_of([(mmdb.text("a"), mmdb.uint16(1)), (mmdb.text("a"), mmdb.uint16(2))])
-    assert native.plain(twice) is None
-    assert native.plain(mmdb.text(b"\xff")) is None
+    assert natively(twice) is None
+    assert natively(mmdb.text(b"\xff")) is None
     with pytest.raises(TypeError):
-        native.plain("text")
+        native.part(memoryview(b"\0\0"), "text", 0)
 
 
 NUMBERS = st.integers(0, 6)
@@ -92,3 +97,11 @@ def test_all_parts_of_a_record_are_those_that_stand_there(
     assert native.parts(columns, offsets, octets, 0) == {}
     for record in (2, -1, 1 << 40):
         assert native.parts(columns, offsets, octets, record) is None
+
+
+def test_keys_that_share_a_place_are_kept_apart() -> None:
+    """The accelerator keeps texts of keys by a hash: here are more than places, and longer ones than it keeps."""
+    keys = [f"{'long ' * (number % 12)}{number}" for number in range(1000)]
+    octets = mmdb.map_of([(mmdb.text(key), mmdb.uint16(number)) for number, key in enumerate(keys)])
+    for _ in range(2):
+        assert natively(octets) == dict(zip(keys, range(1000), strict=True))

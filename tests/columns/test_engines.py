@@ -16,7 +16,7 @@ import geolookup.columns.pandas  # registers the accessor
 from geolookup.columns import arrow
 from geolookup.columns import duckdb as in_duckdb
 from geolookup.columns import sqlite as in_sqlite
-from geolookup.columns.common import FIELDS
+from geolookup.columns.common import FIELDS, json_of
 from geolookup.columns.polars import geo as of
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.facts import FACTS
@@ -107,3 +107,27 @@ def test_types_are_those_of_the_engine(facts_geo: GeoLookup) -> None:
         in_duckdb.register(connection, facts_geo)
         columns = ", ".join(f"typeof(geo_{name}('1.128.0.0'))" for name in names)
         assert connection.execute(f"select {columns}").fetchone() == ("VARCHAR", "USMALLINT", "UINTEGER", "BOOLEAN")
+
+
+def test_geo_json_of_many_is_that_of_each(facts_geo: GeoLookup, asked: tuple[list[str | None], Rows]) -> None:
+    """By the same door as columns, where what records share is written once; SQLite asks for one at a time."""
+    texts, _ = asked
+    with duckdb.connect() as connection:
+        in_duckdb.register(connection, facts_geo)
+        rows = connection.execute("select geo_json(a) from (select unnest(?) a)", [texts]).fetchall()
+    found = [row[0] for row in rows]
+    assert found == [json_of(facts_geo, text) for text in texts]
+    assert len(set(found)) > 50
+
+
+def test_the_accessors_have_a_method_for_each_field(facts_geo: GeoLookup) -> None:
+    address = "81.2.69.160"
+    series = pd.Series([address])
+    frame = pl.DataFrame({"ip": [address]})
+    for name in FIELDS:
+        wanted = series.geo.field(name, geo=facts_geo)
+        pd.testing.assert_series_equal(getattr(series.geo, name)(geo=facts_geo), wanted)
+        found = frame.select(getattr(of("ip"), name)(geo=facts_geo, prefix="x_"))
+        assert found.equals(frame.select(of("ip").field(name, geo=facts_geo, prefix="x_")))
+    with pytest.raises(AttributeError):
+        series.geo.land()

@@ -42,11 +42,12 @@ def test_every_field_has_a_function(connection: sqlite3.Connection, geo: GeoLook
     assert found == tuple(single_lookup(geo, "8.8.8.8").values())
 
 
-def test_geo_json_is_the_object_of_the_command(connection: sqlite3.Connection, geo: GeoLookup) -> None:
+def test_geo_json_is_the_object_of_a_match_with_its_facts(connection: sqlite3.Connection, geo: GeoLookup) -> None:
     found = [row[0] for row in connection.execute("select geo_json(ip) from visits order by n")]
     match = geo.match("8.8.8.8")
     assert match is not None
-    assert json.loads(found[0]) == match.flat()
+    facts = {"country_name": "France", "continent_code": "EU", "is_in_european_union": True}
+    assert json.loads(found[0]) == {**match.flat(), **facts, "time_zone": match.time_zone}
     assert found[1:3] == [None, None]
 
 

@@ -98,7 +98,7 @@ def locate_in_doubt(
     geo = default_geo() if geo is None else geo
 
     def answer(snapshot: Snapshot) -> list[Located]:
-        answers = _answers_of(geo, snapshot)
+        answers = index_of(geo, snapshot)
         found = []
         before = 0
         for chunk in chunks:
@@ -215,7 +215,7 @@ def answers_of(geo: GeoLookup, fields: tuple[str, ...]) -> ArrowIndex:
     """
 
     def prepare(snapshot: Snapshot) -> ArrowIndex:
-        found = _answers_of(geo, snapshot)
+        found = index_of(geo, snapshot)
         found.prepare(fields)
         return found
 
@@ -282,7 +282,8 @@ def _read_again(column: Any, rows: NDArray[np.int64], reread: Reread) -> Any:
     return pc.replace_with_mask(plain, pa.array(chosen), pa.array(texts, pa.large_string()))
 
 
-def _answers_of(geo: GeoLookup, snapshot: Snapshot) -> ArrowIndex:
+def index_of(geo: GeoLookup, snapshot: Snapshot) -> ArrowIndex:
+    """The index of a snapshot that ``geo`` serves, ready for columns."""
     base, overlay = snapshot.base.reader, snapshot.custom.reader
     found = _answers.get(geo)
     if found is None or found.base is not base or found.overlay is not overlay:

@@ -1,13 +1,14 @@
 """The part that all adapters share, without pyarrow: which GeoLookup answers, the fields, and the answers to SQL.
 
-`Shortcuts` has the methods that the accessors of pandas and Polars have in common.
+`Shortcuts` has the methods that the accessors of pandas and Polars have in common, one for each field.
 """
 
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from numbers import Number
-from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, Protocol, Self, TypeAlias, TypeVar, overload
 
 import msgspec
 
@@ -15,10 +16,11 @@ from geolookup.base.text import harmless
 from geolookup.lookup import asked as asking
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.members import NAMES
+from geolookup.lookup.network import Network
 from geolookup.model.addresses import IPV4_MAX, IPV6_MAX, is_address, to_text
 from geolookup.model.errors import ColumnError, InvalidAddressError
-from geolookup.model.facts import NETWORK_FACTS
-from geolookup.model.types import FIELD_NAMES, Geolocation
+from geolookup.model.facts import NETWORK_FACTS, PLACE_FACTS
+from geolookup.model.types import FIELD_NAMES, Geolocation, Match, flat_not_covered
 from geolookup.settings.load import load
 from geolookup.sync import opening
 
@@ -28,6 +30,7 @@ Errors: TypeAlias = Literal["null", "raise"]
 #: all other text.
 Reread: TypeAlias = Callable[[str], str | None]
 Column = TypeVar("Column")
+Column_co = TypeVar("Column_co", covariant=True)
 _Answer = TypeVar("_Answer")
 
 #: Every field, in the order of an answer's members: all but the address.
@@ -178,9 +181,31 @@ def field_of(geo: GeoLookup, name: str, value: Any, doubt: Doubt | None = None) 
 
 
 def json_of(geo: GeoLookup, value: Any, doubt: Doubt | None = None) -> str | None:
-    """The object of an address from ``ip`` to ``source``, as text; None as for `place_of`."""
-    match = _answer(geo.match, value, doubt)
-    return None if match is None else _encode(match.flat()).decode("utf-8")
+    """The object of an address, as text: from ``ip`` to ``source``, and the facts that a source says.
+
+    None if neither its place nor its network is known, and as for `place_of`.
+    """
+
+    def ask(text: str) -> dict[str, Any] | None:
+        match, network = geo.match(text), geo.network(text)
+        if match is None and network is None:
+            return None
+        place = flat_not_covered(text) if match is None else match.flat()
+        return place | facts_of(match, PLACE_FACTS) | facts_of(network, NETWORK_FACTS)
+
+    found = _answer(ask, value, doubt)
+    return None if found is None else as_json(found)
+
+
+def facts_of(answer: Match | Network | None, names: Iterable[str]) -> dict[str, Any]:
+    """Those facts of an answer of which a source says something."""
+    found = {} if answer is None else {name: getattr(answer, name) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def as_json(found: Mapping[str, Any]) -> str:
+    """An object as text."""
+    return _encode(found).decode("utf-8")
 
 
 def _answer(ask: Callable[[Any], _Answer | None], value: Any, doubt: Doubt | None) -> _Answer | None:
@@ -224,10 +249,30 @@ def address_text(value: Any) -> str:
     return str(value)
 
 
-class Shortcuts(ABC, Generic[Column]):
-    """The fields that are asked for most, each by a method of its own; they answer with a ``Column``.
+class Ask(Protocol[Column_co]):
+    """The method of one field: `Shortcuts.field` without the name."""
 
-    It is named ``prefix`` and the field.
+    def __call__(self, *, prefix: str = PREFIX, geo: GeoLookup | None = None, errors: Errors = "null") -> Column_co: ...
+
+
+class _Field:
+    """The method that answers with the field of its own name."""
+
+    def __set_name__(self, _owner: type[Any], name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, its: None, _owner: type[Any]) -> Self: ...
+    @overload
+    def __get__(self, its: "Shortcuts[Column]", _owner: type[Any]) -> Ask[Column]: ...
+    def __get__(self, its: "Shortcuts[Column] | None", _owner: type[Any]) -> "Self | Ask[Column]":
+        return self if its is None else partial(its.field, self._name)
+
+
+class Shortcuts(ABC, Generic[Column]):
+    """Each field by a method of its own: ``country()``, ``asn()``, ``is_anonymous_vpn()`` … for each of `FIELDS`.
+
+    They take what `field` takes, and answer with a ``Column`` that is named ``prefix`` and the field.
     """
 
     @abstractmethod
@@ -236,22 +281,40 @@ class Shortcuts(ABC, Generic[Column]):
     ) -> Column:
         """One field, by its name."""
 
-    def country(self, *, prefix: str = PREFIX, geo: GeoLookup | None = None, errors: Errors = "null") -> Column:
-        """The country code."""
-        return self.field("country", prefix=prefix, geo=geo, errors=errors)
-
-    def region(self, *, prefix: str = PREFIX, geo: GeoLookup | None = None, errors: Errors = "null") -> Column:
-        """The region's code or name."""
-        return self.field("region", prefix=prefix, geo=geo, errors=errors)
-
-    def city(self, *, prefix: str = PREFIX, geo: GeoLookup | None = None, errors: Errors = "null") -> Column:
-        """The city's name."""
-        return self.field("city", prefix=prefix, geo=geo, errors=errors)
-
-    def locid(self, *, prefix: str = PREFIX, geo: GeoLookup | None = None, errors: Errors = "null") -> Column:
-        """The geolocation's identifier: below zero custom, above zero default."""
-        return self.field("locid", prefix=prefix, geo=geo, errors=errors)
-
-    def asn(self, *, prefix: str = PREFIX, geo: GeoLookup | None = None, errors: Errors = "null") -> Column:
-        """The number of the autonomous system."""
-        return self.field("asn", prefix=prefix, geo=geo, errors=errors)
+    # One by one, so that type checkers know them.
+    locid = _Field()
+    country = _Field()
+    region = _Field()
+    city = _Field()
+    postalcode = _Field()
+    latitude = _Field()
+    longitude = _Field()
+    dmacode = _Field()
+    areacode = _Field()
+    first = _Field()
+    last = _Field()
+    layer = _Field()
+    pending = _Field()
+    source = _Field()
+    network = _Field()
+    country_name = _Field()
+    continent_code = _Field()
+    region_code = _Field()
+    region_name = _Field()
+    time_zone = _Field()
+    accuracy_radius = _Field()
+    is_in_european_union = _Field()
+    asn = _Field()
+    as_organization = _Field()
+    isp = _Field()
+    organization = _Field()
+    domain = _Field()
+    connection_type = _Field()
+    user_type = _Field()
+    is_anonymous = _Field()
+    is_anonymous_vpn = _Field()
+    is_hosting_provider = _Field()
+    is_public_proxy = _Field()
+    is_residential_proxy = _Field()
+    is_tor_exit_node = _Field()
+    is_anycast = _Field()

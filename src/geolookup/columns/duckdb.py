@@ -9,7 +9,8 @@ import numpy as np
 from geolookup.columns.arrow import locate_in_doubt
 from geolookup.columns.arrow_addresses import pa, pc
 from geolookup.columns.arrow_rows import decoded, plain_type
-from geolookup.columns.common import FIELDS, FUNCTIONS, PREFIX, Doubt, default_geo, json_of
+from geolookup.columns.common import FIELDS, FUNCTIONS, PREFIX, Doubt, default_geo
+from geolookup.columns.objects import Objects
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.errors import ColumnError, MissingExtraError
 
@@ -106,8 +107,10 @@ def _field(geo: GeoLookup, name: str, doubt: Doubt) -> Callable[[Any], Any]:
 
 
 def _json(geo: GeoLookup, doubt: Doubt) -> Callable[[Any], Any]:
+    objects = Objects(geo, doubt)
+
     def answer(column: Any) -> Any:
-        return pa.array([json_of(geo, value, doubt) for value in column.to_pylist()], pa.string())
+        return pa.array(objects.of(_one(column)), pa.string())
 
     return answer
 

@@ -204,6 +204,7 @@ def answers(
     only: Sequence[str] | None = None,
     *,
     ranges: bool = False,
+    facts: Sequence[str] = (),
     record_of: "Callable[[str], Record | None] | None" = None,
     network_of: "Callable[[str], Network | None] | None" = None,
     words_of: "Callable[[RangePart], str] | None" = None,
@@ -212,9 +213,10 @@ def answers(
 
     It writes as it goes, so a stream of any length needs constant memory. ``only`` are the members that are written,
     all of them if it is None; as text they are values, separated by tabs. With ``ranges``, CSV has columns for the
-    sizes of their parts. ``record_of`` gives the record of an address: paths in ``only`` lead into it, and without
-    ``only`` it is written whole. ``network_of`` gives its network, whose typed facts are members then: those of a
-    part are its first address's. ``words_of`` has the words for the networks of a part.
+    sizes of their parts; without ``only`` it has columns for these ``facts`` of networks. ``record_of`` gives the
+    record of an address: paths in ``only`` lead into it, and without ``only`` it is written whole. ``network_of`` gives
+    its network, whose typed facts are members then: those of a part are its first address's. ``words_of`` has the
+    words for the networks of a part.
     """
     from geolookup.lookup.members import more_of  # late: most commands answer for no address
     from geolookup.lookup.record import leaves
@@ -271,7 +273,7 @@ def answers(
         )
     elif form == "csv":
         writer = csv.writer(out, lineterminator="\n")
-        names = (*((*FLAT_NAMES, *(_PART_NAMES if ranges else ())) if only is None else only), "error")
+        names = (*((*FLAT_NAMES, *(_PART_NAMES if ranges else ()), *facts) if only is None else only), "error")
         writer.writerow(names)
         yield lambda address, match, error, part=None: _write_csv(writer, names, flat(address, match, error, part))
     else:

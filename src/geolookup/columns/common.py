@@ -318,3 +318,6 @@ class Shortcuts(ABC, Generic[Column]):
     is_residential_proxy = _Field()
     is_tor_exit_node = _Field()
     is_anycast = _Field()
+    cloud = _Field()
+    cloud_region = _Field()
+    cloud_service = _Field()

@@ -13,7 +13,7 @@ from geolookup.exports.answers import Answers, answers_of
 from geolookup.exports.content import LAYERS, PLACE_LAYERS, Content, LayerChoice, Progress, collect
 from geolookup.exports.mmdb import tree
 from geolookup.exports.mmdb.file import Encoded
-from geolookup.exports.mmdb.kinds import Kind, kind_of, narrowed
+from geolookup.exports.mmdb.kinds import KINDS, Kind, kind_of, narrowed
 from geolookup.exports.mmdb.records import records
 from geolookup.exports.networks import Networks, sources_of
 from geolookup.exports.precision import PRECISIONS, Precision, coarsened
@@ -128,6 +128,10 @@ def export(
     def take(snapshot: Snapshot) -> tuple[Content, tuple[str, ...]]:
         if plan.layer == "network" and not sources_of(snapshot):
             raise SettingsError("no source of this state says who runs addresses: add one with `geolookup source add`")
+        if plan.layer in PLACE_LAYERS and _has_networks_only(snapshot):
+            raise SettingsError(
+                "no source of this state says where addresses are, only who runs them: export the layer network"
+            )
         content = plan.narrow(
             collect(
                 snapshot,
@@ -159,6 +163,10 @@ def export(
         why = "every range of what was asked for is left out" if there else _NOTHING_COVERED
         warnings = (*warnings, f"{why}: it holds no addresses")
     return Exported(ranges=ranges, size_bytes=out.written, attributions=attributions, warnings=warnings)
+
+
+def _has_networks_only(snapshot: Snapshot) -> bool:
+    return not snapshot.has_custom and not snapshot.base.reader.location_count and bool(sources_of(snapshot))
 
 
 def _unsaid(networks: Networks, asked: Sequence[str]) -> Iterator[str]:
@@ -320,7 +328,7 @@ def _planned_mmdb(
     precision: Precision | None,
 ) -> _Plan:
     detail = _detail(fields)
-    named = None if database_type is None else kind_of(database_type)
+    named = None if database_type is None else _named(database_type)
     if layer is None:
         layer = "both" if named is None else named.holding
     holding = layer if layer in ("network", "all") else "both"
@@ -338,9 +346,23 @@ def _planned_mmdb(
     kind = Kind(holding, precision, None if named is None or holding != "network" else named.facts)
     if database_type is None:
         database_type = _OWN_TYPES.get(holding, "geolookup-Country" if precision == "country" else "geolookup-City")
+    return _Plan(layer, True, (), lambda content: narrowed(content, kind), _mmdb(kind, database_type))
+
+
+def _named(database_type: str) -> Kind:
+    """The kind of a type that the caller names.
+
+    :raises SettingsError: if it is no type, or does not say what the file holds
+    """
     if not database_type or len(database_type) > _LONGEST_TYPE or not database_type.isprintable():
         raise SettingsError(f"{database_type!r:.60}: a type must have 1 to {_LONGEST_TYPE} printable characters")
-    return _Plan(layer, True, (), lambda content: narrowed(content, kind), _mmdb(kind, database_type))
+    found = kind_of(database_type)
+    if found is None:
+        raise SettingsError(
+            f"unknown type {database_type!r:.60}: its name says what the file holds, and has one of these words: "
+            f"{', '.join(KINDS)} (GeoLite2-City, Acme-ASN)"
+        )
+    return found
 
 
 def _detail(fields: str | Iterable[str] | None) -> Detail | None:

@@ -58,6 +58,7 @@ def describe(
         geolocations=rows["geolocations"],
         custom_geolocations=overlay.location_count,
         blocks=rows["blocks"],
+        network_blocks=int(rows.get("network_blocks", 0)),
         segments=base.segment_count_v4 + base.segment_count_v6,
         overlay_segments=overlay.segment_count_v4 + overlay.segment_count_v6,
         pending_edits=pending,

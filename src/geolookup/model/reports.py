@@ -202,7 +202,8 @@ class Status:
     ``dated`` is the oldest date or moment (ISO 8601, UTC) that a source which answers says its data are of, None if
     none says one. ``age_s`` counts seconds since the sources were last asked with success (``checked_at``), or for
     the embedded default since its own date. ``stale`` is true if that is more than ``max_age_s`` (None: no limit),
-    and ``stale_rule`` what then becomes of lookups. Counts are of what is published; ``pinned`` are generations.
+    and ``stale_rule`` what then becomes of lookups. Counts are of what is published, those of blocks that
+    say who runs addresses in ``network_blocks``; ``pinned`` are generations.
     ``problem`` says why a newer publish could not be opened, and ``problem_since_s`` for how many seconds that has
     been so; both are None while all is well. ``temporary`` is true while there is no state, and the countries
     that were asked for instead serve. ``pending_edits`` is None if edits.db cannot be read, or is locked. ``reader``
@@ -227,6 +228,7 @@ class Status:
     geolocations: int
     custom_geolocations: int
     blocks: int
+    network_blocks: int
     segments: int
     overlay_segments: int
     pending_edits: int | None

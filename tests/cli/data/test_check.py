@@ -62,6 +62,28 @@ def test_each_key_of_records_is_named_with_where_it_is_kept(capsys: pytest.Captu
     assert lines[-3].split() == ["key", "kept", "as", "records"]
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "rows"),
+    [
+        ("asn.csv", "8.8.8.0,8.8.8.255,15169,Google LLC\n9.9.9.0,9.9.9.255,19281,\n", {"3": 2, "4": 1}),
+        (
+            "iptoasn.tsv",
+            "8.8.8.0\t8.8.8.255\t15169\tUS\tGOOGLE\n9.0.0.0\t9.0.0.9\t0\tNone\tNot routed\n",
+            {"3": 1, "4": 1, "5": 1},
+        ),
+        ("pyasn.dat", "; a dump\n8.8.8.0/24\t15169\n9.9.9.0/24\t15169\n", {"2": 1}),
+    ],
+)
+def test_each_column_of_a_table_of_as_numbers_is_named_with_where_it_is_kept(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, text: str, rows: dict[str, int]
+) -> None:
+    """Such tables have no header: a column has its number from 1. Rows of the same facts are one record."""
+    (tmp_path / name).write_text(text)
+    keys = checked_json(capsys, tmp_path / name)["keys"]
+    assert {each["key"]: each["records"] for each in keys} == {f"column {at}": n for at, n in rows.items()}
+    assert "traits.autonomous_system_number" in {each["kept_as"] for each in keys}
+
+
 def test_every_example_is_as_it_should_be(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -233,3 +233,27 @@ def test_networks_of_a_state_that_knows_none_are_refused(tmp_path: Path, capsys:
     assert run(["export", "mmdb", str(tmp_path / "out"), "--layer", "network"]) == 2
     assert "no source of this state says who runs addresses: add one with" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("state")
+@pytest.mark.parametrize("name", ["Foo", "GeoLite2-Town", "Cityscape"])
+def test_a_type_that_does_not_say_what_it_holds_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    assert run(["export", "mmdb", str(tmp_path / "out"), "--type", name]) == 2
+    assert f"unknown type '{name}': its name says what the file holds" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    assert run(["export", "mmdb", str(tmp_path / "out"), "--type", "Acme-City"]) == 0
+
+
+@pytest.mark.parametrize("form", ["mmdb", "csv", "geofeed"])
+def test_places_of_a_state_that_knows_none_are_refused(
+    home: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    path, out = tmp_path / "asn.csv", tmp_path / "out"
+    path.write_text("network,asn\n8.0.0.0/8,64500\n")
+    pull(StateDirectory(home), Settings(sources=(SourceSettings(name="asn", location=str(path)),)))
+    assert run(["export", form, str(out), "--layer", "both"]) == 2
+    assert "no source of this state says where addresses are, only who runs them" in capsys.readouterr().err
+    assert not out.exists()
+    assert form == "geofeed" or run(["export", form, str(out), "--layer", "network"]) == 0

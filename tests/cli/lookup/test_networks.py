@@ -381,8 +381,11 @@ def test_status_and_the_list_of_generations_say_what_each_source_knows(capsys: p
     assert [each["layer"] for each in (city, asn, below)] == ["place", "network", "network"]
     assert (asn["blocks"], asn["network_blocks"], asn["network_addresses_v4"]) == (0, 3, 65536 + 512)
     assert below["network_addresses_v4"] == 512, "of the first 256 its ISP"
+    assert answers(capsys, "status")["network_blocks"] == 5
     run(["status"])
-    assert "3 blocks of networks; knows the network of 66048 IPv4 and 0 IPv6 addresses" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "networks:     5 blocks\n" in out
+    assert "3 blocks of networks; knows the network of 66048 IPv4 and 0 IPv6 addresses" in out
     run(["generations", "show", "1"])
     assert "below (ranges-csv), snapshot 3, knows the network of 512 IPv4" in capsys.readouterr().out
 
@@ -427,3 +430,15 @@ def test_a_held_source_of_networks_is_shown_and_compared(
     assert run(["generations", "show", "held"]) == 0
     assert "32 blocks of networks" in capsys.readouterr().out
     assert run(["verify"]) == 0
+
+
+def test_csv_has_the_facts_of_networks_that_a_source_says(capsys: pytest.CaptureFixture[str]) -> None:
+    """An address with a network and no place has no empty row; what no source says has no column."""
+    assert run(["lookup", "9.9.9.9", "8.8.8.8", "12.0.0.1", "--format", "csv"]) == 4
+    vpn, google, nothing = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert list(vpn)[-6:] == ["source", "asn", "as_organization", "isp", "is_anonymous_vpn", "error"]
+    assert (vpn["is_anonymous_vpn"], vpn["asn"], vpn["country"]) == ("true", "", "")
+    assert (google["asn"], google["as_organization"], google["city"]) == ("15169", "Google LLC", "Mountain View")
+    assert set(nothing.values()) == {"12.0.0.1", ""}
+    assert run(["lookup", "8.8.8.8-8.8.9.9", "--format", "csv"]) == 0
+    assert {row["asn"] for row in csv.DictReader(io.StringIO(capsys.readouterr().out))} == {"15169"}

@@ -99,7 +99,7 @@ def export() -> None:
     "database_type",
     metavar="TYPE",
     help="The type that the file says it is, for programs that check it: GeoLite2-City, GeoLite2-ASN, "
-    "GeoIP2-Anonymous-IP … Its records have what such files have. Such names are MaxMind's.",
+    "GeoIP2-Anonymous-IP, Acme-City … Its records have what such files have. GeoLite2 and GeoIP2 are MaxMind's.",
 )
 def mmdb(**options: Any) -> None:
     """Write a MaxMind DB: for nginx, Logstash, Elasticsearch, GoAccess and the GeoIP2 libraries.

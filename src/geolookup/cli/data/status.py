@@ -200,6 +200,7 @@ def status(as_json: bool, check: bool, max_age: str | None, fingerprint: bool) -
     lines += [
         ("geolocations", f"{found.geolocations} ({found.custom_geolocations} custom)"),
         ("blocks", str(found.blocks)),
+        *([("networks", words.count(found.network_blocks, "block"))] if found.network_blocks else []),
         ("segments", f"{found.segments} default, {found.overlay_segments} custom"),
         ("digest", found.digest),
         ("pending", "unknown" if found.pending_edits is None else words.count(found.pending_edits, "edit")),

@@ -11,7 +11,7 @@ import click
 from geolookup.base.text import count, network_text
 from geolookup.cli import interrupt, output
 from geolookup.cli.inputs import Tally, ok_options, read_addresses
-from geolookup.cli.lookup.unsaid import warn_of_unsaid
+from geolookup.cli.lookup.unsaid import said, warn_of_unsaid
 from geolookup.cli.options import as_of_option, chosen_fields, delimiter_option, formats, vrf_option
 from geolookup.index.layout import EMPTY
 from geolookup.lookup.asked import Pick, read_field, read_range
@@ -89,7 +89,8 @@ def lookup(
     line, or -, has an empty answer, so that lines keep their places.
     If a source says who runs addresses, the number and name of the AS stand at the end of the line on
     a terminal, and an address without a place says what is known of it. --json has the facts, too:
-    time_zone, asn, as_organization, is_anonymous_vpn and so on, null if no source says it.
+    time_zone, asn, as_organization, is_anonymous_vpn and so on, null if no source says it; CSV has
+    those facts of networks that a source of the state says.
     Exit status: 0 all covered, 4 some not covered (nothing is known of their place nor of their
     network), 5 some malformed, or of a file or stream more than 1 % (--max-malformed; or 0:
     --ok-uncovered, --ok-malformed).
@@ -118,17 +119,20 @@ def lookup(
         warn_of_unsaid(geo, only or ())
         wanted = record or any("." in name for name in only or ())
         record_of = geo.record if wanted else None
+        of_networks = said(geo) if form == "csv" and only is None else ()
         answers = output.answers(
             form,
             only,
             ranges=_has_ranges(addresses),
+            facts=of_networks,
             record_of=record_of,
             network_of=geo.network,
             words_of=partial(_networks_of, geo),
         )
         write = stack.enter_context(answers)
         # What is written of a part of a range must be so in the whole of it.
-        facts = record or form in ("json", "ndjson") or any(name not in FLAT_NAMES for name in only or ())
+        asked = any(name not in FLAT_NAMES for name in (*(only or ()), *of_networks))
+        facts = record or form in ("json", "ndjson") or asked
         without_city = False
         reached = interrupt.Progress("address")
         with tally.sums() if is_stream else contextlib.nullcontext():

@@ -25,6 +25,12 @@ def unsaid(geo: "GeoLookup", names: Iterable[str]) -> tuple[list[str], str]:
     return found, f"no source says {', '.join(found)}" if found else ""
 
 
+def said(geo: "GeoLookup") -> tuple[str, ...]:
+    """The facts of networks that a source says, by their names."""
+    missing, _ = unsaid(geo, NETWORK_FACTS)
+    return tuple(name for name in NETWORK_FACTS if name not in missing)
+
+
 def why_none(geo: "GeoLookup", names: Iterable[str]) -> str:
     """The reason why no address can have these facts, to follow a message; "" if it is another."""
     found, why = unsaid(geo, names)

@@ -16,7 +16,7 @@ from geolookup.model.errors import DataFileError
 from geolookup.sources import blocks, facts
 from geolookup.sources.kinds.dbip_csv import sample_rows
 from geolookup.sources.protocol import Gathered, Kind, Request
-from geolookup.sources.rows import FactNumbers, Key, keys_of
+from geolookup.sources.rows import FactColumns, FactNumbers, Key, keys_of
 
 _AS_NUMBER = re.compile(r"(?:AS)?[0-9]{1,10}", re.ASCII)
 #: A coordinate, which is no organization.
@@ -105,19 +105,21 @@ def _read_file(member: Member, layout: _Layout, request: Request, gathered: Gath
     separator, columns, numbers, six = layout
     table = Table(member, request.limits, gathered, separator=separator, quotes=separator == ",")
     named = [(name, 2 + at) for at, name in enumerate(columns) if name]
+    said = FactColumns({f"column {at + 1}": name for name, at in named}, nothing={_NO_COUNTRY})
 
     def of(key: Key) -> dict[str, bytes]:
         found = facts.of_texts(
             (name, value) for (name, _), value in zip(named, key, strict=True) if value != _NO_COUNTRY
         )
         # What is known of nobody's addresses says nothing of them.
-        return found if facts.ASN in found or found.keys() - {"as_country_code"} else {}
+        return said.of(key) if facts.ASN in found or found.keys() - {"as_country_code"} else {}
 
     own = FactNumbers(gathered, of)
     blocks_of = partial(blocks.from_numbers, six=six) if numbers else blocks.from_text
     for chunk in table.chunks(2 + len(columns), exact=True):
         chunk, found = own.of(chunk, keys_of(chunk, [at for _, at in named]))
         yield blocks.NetworkBatch(*blocks_of(chunk.column(0), chunk.column(1), found, chunk.bad))
+    gathered.keep(said.kept())
 
 
 KIND = Kind(
@@ -156,10 +158,12 @@ def read_pyasn(opened: Opened, request: Request, gathered: Gathered) -> Iterator
         for found in filter(None, map(_MADE_OF.match, comments)):
             gathered.says_date("-".join(found.groups()))
         table = Table(member, request.limits, gathered, separator="\t", skip=len(comments), quotes=False)
-        own = FactNumbers(gathered, lambda key: facts.of_texts([(facts.ASN, key[0])]))
+        said = FactColumns({"column 2": facts.ASN})
+        own = FactNumbers(gathered, said.of)
         for chunk in table.chunks(2, exact=True):
             chunk, numbers = own.of(chunk, keys_of(chunk, [1]))
             yield blocks.NetworkBatch(*blocks.from_networks(chunk.column(0), numbers, chunk.bad))
+        gathered.keep(said.kept())
 
 
 PYASN = Kind(

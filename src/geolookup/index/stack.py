@@ -116,7 +116,7 @@ def _locations(readers: "Sequence[IndexReader]") -> tuple[dict[str, Array], list
     for name in TEXT_NAMES:
         columns = [own[each[f"loc.{name}"]] for own, each in zip(numbers, arrays, strict=True)]
         sections[f"loc.{name}"] = together(columns).astype(np.int32)[order]
-    if all("loc.pending" in each for each in arrays):
+    if arrays and all("loc.pending" in each for each in arrays):
         sections["loc.pending"] = together([each["loc.pending"] for each in arrays]).astype(np.uint8)[order]
     if len(readers) > 1:
         sections["loc.source"] = source.astype(np.uint8)[order]

@@ -1,5 +1,5 @@
-# One image for lookups, syncs, readers of a fleet and the services. It runs as a user without a name, without HOME, on a read-only root file
-# system: what is written goes to /state alone.
+# One image for lookups, syncs, readers of a fleet and the services. It runs as a user without a name, without HOME, on a
+# read-only root file system: what is written goes to /state alone.
 #
 #     docker build -t geolookup .
 #     docker run --rm -v geo:/state geolookup sync --bundled

@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import signal
 import socket
 import subprocess
 import sys
@@ -24,8 +25,10 @@ _NOT_RUN = re.compile(r"\*Not run by a test(?: of this page| as it stands here)?
 #: A file that the page has its reader write: its name is the first line, as a comment.
 _NAMED = re.compile(r"\A(?:#|//|<!--) ([\w./-]+\.(?:py|toml|csv|ndjson|ini|conf|yml))(?: -->)?\n")
 #: A command that goes on until it is ended.
-_SERVER = re.compile(r"^(?:geolookup (?:serve|share)(?: |$)|uvicorn |gunicorn |celery .*worker)")
-_SAYS_READY = re.compile(r"serving on|sharing on|running on|Listening at|\[queues\]")
+_SERVER = re.compile(
+    r"^(?:geolookup (?:serve|share)(?: |$)|uvicorn |gunicorn |celery .*worker|python3 -m http\.server )"
+)
+_SAYS_READY = re.compile(r"serving on|sharing on|Serving HTTP on|running on|Listening at|\[queues\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +213,9 @@ class PageShell:
         if port in self._services:
             self._end(self._services.pop(port))
         command = re.sub(r"\s+# .*", "", self._moved(script)).strip()
-        if "celery" not in command:
+        if "http.server" in command:
+            command = command.replace("python3", "python3 -u").replace(str(port), str(self.ports[port]))
+        elif "celery" not in command:
             has_address = "--bind" in command
             command += f" --bind 127.0.0.1:{self.ports[port]}" if "gunicorn" in command and not has_address else ""
             command += f" --port {self.ports[port]}" if "gunicorn" not in command and "--port" not in command else ""
@@ -280,7 +285,7 @@ def end(service: "subprocess.Popen[str]") -> None:
     deadline = time.monotonic() + 30
     while service.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert service.wait(1) == 0
+    assert service.wait(1) in (0, -signal.SIGTERM if "http.server" in str(service.args) else 0)
     for stream in (service.stdout, service.stderr):
         if stream is not None:
             stream.close()

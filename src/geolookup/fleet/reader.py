@@ -188,6 +188,7 @@ def _receive(run: Run, settings: Settings, fleet: Joined, progress: Progress) ->
     assert root is not None, "the caller asked for it"
     # A reader has no service, so the token of the settings is for this server.
     secret = read_secret(settings)
+    _remove_leftovers(directory.path(FOLDER))
     with Downloader(settings, secret=secret, auth=settings.auth, auth_header=settings.auth_header or "") as downloader:
         client = Client(directory.path(FOLDER), url, root, downloader)
         seen = client.look(fleet.versions)
@@ -430,6 +431,14 @@ def _entries(manifest: Manifest, seen: Seen, url: str, held: dict[str, Any] | No
         **({"layer": held["layer"]} if held is not None and "layer" in held else {}),
     }
     return [own, *({**entry, "snapshot": 0} for entry in manifest.sources)]
+
+
+def _remove_leftovers(folder: str) -> None:
+    """Remove what a run that was killed was making; what it had fetched in part stays."""
+    files.remove_tree(os.path.join(folder, "work"))
+    for name in files.names_in(folder):
+        if ".tmp-" in name:
+            files.remove_file(os.path.join(folder, name))
 
 
 @contextlib.contextmanager

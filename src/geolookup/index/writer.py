@@ -36,7 +36,7 @@ from geolookup.index.layout import (
     SOURCES,
     VERSION,
 )
-from geolookup.index.mapped import map_file, read_header
+from geolookup.index.mapped import header_of
 from geolookup.index.scratch import Column, too_long
 from geolookup.model.errors import IndexFileError
 
@@ -138,23 +138,15 @@ def restamped(path: str, source: str, *, extra: Mapping[str, str] | None = None)
     Without any, two files of the same content are the same, byte for byte. Returns and errors are those of
     `write_index`.
     """
-    mapped = map_file(source)
-    try:
-        with memoryview(mapped) as data:
-            header = read_header(data, source)
-            own = {
-                name: text
-                for name, text in header.metadata.items()
-                if name in RESERVED_METADATA or name.startswith(CRC_PREFIX)
-            }
-            tree = {**header.tree, "__metadata__": {**own, HEADER_CHECK: "0" * 16, **(extra or {})}}
-            encoded = encode_header(tree)
-            begun = memoryview(len(encoded).to_bytes(8, "little") + encoded)
-            at = 8 + len(header.raw)
-            parts = (data[begin : begin + _PART_BYTES] for begin in range(at, len(data), _PART_BYTES))
-            return _write_file(path, chain([begun], parts))
-    finally:
-        mapped.close()
+    header = header_of(source)
+    own = {
+        name: text for name, text in header.metadata.items() if name in RESERVED_METADATA or name.startswith(CRC_PREFIX)
+    }
+    encoded = encode_header({**header.tree, "__metadata__": {**own, HEADER_CHECK: "0" * 16, **(extra or {})}})
+    begun = memoryview(len(encoded).to_bytes(8, "little") + encoded)
+    with write_errors(source), open(source, "rb") as file:
+        file.seek(8 + len(header.raw))
+        return _write_file(path, chain([begun], map(memoryview, iter(lambda: file.read(_PART_BYTES), b""))))
 
 
 def encode_header(tree: dict[str, Any]) -> bytes:

@@ -297,7 +297,9 @@ def compile_overlay(
     for CURRENT.
     """
     builder = IndexBuilder("custom")
-    builder.add_places([(laid.place, has_service and bool(laid.edits)) for laid in layer])
+    # In an order of their own, so that the same geolocations make the same file, which readers of a fleet have then.
+    ordered = sorted(layer, key=lambda laid: laid.place.locid)
+    builder.add_places([(laid.place, has_service and bool(laid.edits)) for laid in ordered])
     with files.file_errors(path):
         summary = builder.write(path, extra=overlay_extra(generation, sequence, edits, memory))
     return {

@@ -226,7 +226,7 @@ def answers_and_provenance(geo: GeoLookup, fields: tuple[str, ...]) -> tuple[Arr
     """The same, and what the answers come from, as `provenance` says."""
 
     def prepare(snapshot: Snapshot) -> tuple[ArrowIndex, dict[str, str]]:
-        found = _answers_of(geo, snapshot)
+        found = index_of(geo, snapshot)
         found.prepare(fields)
         return found, metadata(provenance_of(geo.home, snapshot))
 

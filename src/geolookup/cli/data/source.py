@@ -1,8 +1,6 @@
 """``source``: which sources default geolocations come from, and in which order."""
 
-import difflib
 import os
-import re
 import shlex
 from collections.abc import Mapping
 from typing import Any
@@ -24,19 +22,15 @@ from geolookup.cli.options import (
 from geolookup.model.errors import SettingsError
 from geolookup.settings import edit
 from geolookup.settings.paths import settings_path
-from geolookup.settings.secrets import holds_secret, read_source_secret, without_secret
+from geolookup.settings.secrets import without_secret
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 from geolookup.settings.times import in_words
+from geolookup.sources.adding import REGISTRY, new_values, refuse_what_cannot_be_pulled
 from geolookup.sources.bundled import MORE
-from geolookup.sources.definition import TOKEN, Definition, define, name_of, refuse_location
-from geolookup.sources.detect import named, open_source
+from geolookup.sources.definition import TOKEN, Definition, define, refuse_location
 from geolookup.sources.providers import PRESETS, UNKNOWN_LICENCE, Terms, preset
-from geolookup.state.base.clock import wall
 
-_REGISTRY = "registry"
-_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-_PLACEHOLDERS = ("YYYY", "MM", "DD", "token")
 _PRESETS = "\n".join(f"  {preset.name:<22}{preset.licence}" for preset in PRESETS)
 _NAMES = (
     *(
@@ -68,7 +62,7 @@ def source() -> None:
     """
 
 
-@source.command(epilog=f"\b\nPresets:\n{_PRESETS}\n  {_REGISTRY:<22}the bundled data: a country for every address")
+@source.command(epilog=f"\b\nPresets:\n{_PRESETS}\n  {REGISTRY:<22}the bundled data: a country for every address")
 @click.argument("location", metavar="LOCATION|PRESET")
 @click.option("--name", metavar="NAME", help="The source's name. Without it, the preset's, or the file's.")
 @click.option("--first", is_flag=True, help="Above all others.")
@@ -110,14 +104,14 @@ def add(
     """
     interrupt.changing(settings_path())
     refuse_location(location)
-    values = _values(location, name, kind, fields_of(fields))
+    values = new_values(location, name, kind, fields_of(fields))
     values |= {"layer": layer} if layer else {}
     values |= {key: value for key, value in given.items() if value}
     if token_file := values.get("token_file"):
         values["token_file"] = os.path.abspath(os.path.expanduser(token_file))
     source = edit.read_new_source(values)
     found = define(source)
-    _refuse_what_cannot_be_pulled(location, source, found)
+    refuse_what_cannot_be_pulled(location, source, found)
     path = edit.add_source(values, _position(first, before, last) or "last")
     licence = [f"licence: {found.licence}"] if found.licence else []
     what = {"added": found.name, "licence": found.licence}
@@ -135,64 +129,6 @@ def add(
                     f"{entry['location']}, which was synced by hand, is not in the settings, and leaves with the next "
                     f"sync; to keep it: geolookup source add {shlex.quote(str(entry['location']))}"
                 )
-
-
-def _values(location: str, name: str | None, kind: str | None, fields: dict[str, str]) -> dict[str, Any]:
-    """The values in the table of a new source, without the options that were not given."""
-    values: dict[str, Any] = {"name": name or ""}
-    if location == _REGISTRY:
-        values |= {"name": name or _REGISTRY, "kind": _REGISTRY}
-    elif any(found.name == location for found in PRESETS):
-        values |= {"name": name or location, "preset": location}
-    else:
-        remote = "://" in location
-        values |= {
-            "name": name or name_of(_PLACEHOLDER.sub("", location)),
-            "location": location if remote else os.path.abspath(os.path.expanduser(location)),
-        }
-    if kind:
-        values["kind"] = kind
-    if fields:
-        values["fields"] = fields
-    return values
-
-
-def _refuse_what_cannot_be_pulled(given: str, source: SourceSettings, found: Definition) -> None:
-    """Open a file; check what can be checked of an address without asking the network.
-
-    :raises SettingsError: if a secret is missing, cannot be read, is there for others too, or is not of its form
-    :raises DataFileError: if the file cannot be read, or fits no kind
-    """
-    for placeholder in _PLACEHOLDER.findall(found.location):
-        if placeholder not in _PLACEHOLDERS:
-            known = ", ".join(f"{{{name}}}" for name in _PLACEHOLDERS)
-            raise SettingsError(f"location: {{{placeholder}}} is unknown: there are {known}")
-    secret = read_source_secret(source)
-    if found.auth == "basic" and secret is not None and ":" not in secret:
-        raise SettingsError(f"{source.token_file}: must hold account:key, since that is how this secret travels")
-    if found.kind == _REGISTRY:
-        return
-    if found.kind:
-        named(found.kind)
-    if found.is_remote:
-        if holds_secret(found.location):
-            raise SettingsError(
-                "location: a secret must not stand here: put it in a file of mode 0600, name that file with "
-                "--token-file, and write {token} in its place (or use --auth basic)"
-            )
-        provider = preset(source.preset) if source.preset else None
-        needs = TOKEN in found.location or (provider is not None and provider.auth != "none")
-        if needs and not secret:
-            more = f": how to get one is said at {provider.documentation}" if provider else ""
-            raise SettingsError(f"source {found.name}: it needs a secret, in a file named with --token-file{more}")
-    else:
-        (path,) = found.addresses(wall().date(), None)[:1]
-        if not {os.sep, "."} & set(given) and not os.path.exists(path):
-            presets = [each.name for each in PRESETS] + [_REGISTRY]
-            near = difflib.get_close_matches(given, presets, 1)
-            more = f"did you mean {near[0]}?" if near else f"the presets are {', '.join(presets)}"
-            raise SettingsError(f"{given!r:.80} is neither a file nor a preset: {more}")
-        open_source(path, kind=found.kind or None, fields=found.fields).close()
 
 
 def _position(first: bool, before: str | None, last: bool) -> edit.Position | None:

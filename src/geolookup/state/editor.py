@@ -421,10 +421,10 @@ class Editor:
         found = self._sessions.ask(lambda session: session.outbox.rows(*PENDING_STATES))
         return found if found and self.has_service() else []
 
-    def history(self, locid: int | None = None) -> list[dict[str, Any]]:
-        """The history of this machine, oldest first: all of it, or of one geolocation."""
+    def history(self, locid: int | None = None, *, newest: int | None = None) -> list[dict[str, Any]]:
+        """The history of this machine, oldest first: all of it, or of one geolocation; its ``newest`` lines."""
         numbers = self._sessions.ask(lambda session: None if locid is None else session.numbers_of(locid))
-        return self._directory.edits.history(numbers)
+        return self._directory.edits.history(numbers, newest=newest)
 
     # The outbox, by a person
 

@@ -483,10 +483,11 @@ class Edits:
         with self.transaction() as database:
             insert_history(database, what, outcome, locid=locid, before=before, after=after)
 
-    def history(self, locids: Collection[int] | None = None) -> list[dict[str, Any]]:
+    def history(self, locids: Collection[int] | None = None, *, newest: int | None = None) -> list[dict[str, Any]]:
         """The lines of the history, oldest first; ``before`` and ``after`` as they were given to `record`.
 
         :param locids: only the lines about geolocations with these numbers
+        :param newest: only so many, the newest
         :raises StateDamagedError: if a line is not what was recorded
         """
         if not self.exists():
@@ -494,7 +495,8 @@ class Edits:
         with self.reading() as database:
             numbers = [locid for locid in locids or () if -END_OF_INTEGERS <= locid < END_OF_INTEGERS]
             where = None if locids is None else f"locid IN ({', '.join('?' * len(numbers))})"
-            rows = list(database.table("history").rows_where(where, numbers, order_by="id"))
+            table = database.table("history")
+            rows = list(table.rows_where(where, numbers, order_by="id DESC", limit=newest))[::-1]
         try:
             for row in rows:
                 for name in ("before", "after"):

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -260,6 +261,25 @@ class Cache:
                 )
             )
         return [(read_geolocation(self.path, row[:-1]), sizes.get(row[0], 0), row[-1]) for row in rows]
+
+    def cities_like(self, begin: str, most: int) -> list[Geolocation]:
+        """A default geolocation with coordinates of each city whose name begins so, those with most blocks first.
+
+        Case has no meaning in the letters a-z, and in the first letter.
+        """
+        likes = [
+            re.sub(r"([%_\\])", r"\\\1", each) + "%"
+            for each in dict.fromkeys((begin, begin[:1].upper() + begin[1:], begin.title()))
+        ]
+        where = " OR ".join(["city LIKE ? ESCAPE '\\'"] * len(likes))
+        # With max() the other columns are those of the row that has the most.
+        rows = self._rows(
+            f"SELECT {place_columns()}, max(blocks) FROM geolocations WHERE locid > 0 AND ({where})"  # noqa: S608
+            " AND latitude IS NOT NULL AND longitude IS NOT NULL"
+            f" GROUP BY country, region, city ORDER BY sum(blocks) DESC, locid LIMIT {int(most)}",
+            tuple(likes),
+        )
+        return [read_geolocation(self.path, row[:-1]) for row in rows]
 
     def country_blocks(self) -> dict[str, int]:
         """The number of blocks of each country in the default layer."""

@@ -25,6 +25,21 @@ class City(NamedTuple):
         return {"latitude": self.place.latitude, "longitude": self.place.longitude}
 
 
+def cities_like(home: str, record: dict[str, Any], begin: str, most: int) -> list[City]:
+    """The cities of a generation (``record``) whose names begin so, each once, those with most blocks first.
+
+    Those of a source stand before those of the sources below it. Case has no meaning, except of other letters than a-z
+    within the name.
+    """
+    found: dict[tuple[str, str, str], City] = {}
+    for part in parts_of(record):
+        if begin and part.has_places and len(found) < most:
+            cache = Cache(os.path.join(snapshot_path(home, part.snapshot), "cache.db"))
+            for place in cache.cities_like(begin, most):
+                found.setdefault((place.country, place.region, place.city), City(place, part.name, ()))
+    return list(found.values())[:most]
+
+
 def find_city(home: str, record: dict[str, Any], country: str, region: str, city: str) -> City | None:
     """The place of a city by the first source of a generation (``record``) that knows it, None if none does.
 

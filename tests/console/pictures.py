@@ -5,17 +5,21 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from geolookup.console import app
 from geolookup.settings.table import Settings
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.opening import open_editor
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.push.push import push
+from tests.console import components
 from tests.support.services.running_service import FIELDS, RunningService
 from tests.support.users import browser as browsers
 from tests.support.users.running_console import RunningConsole
 
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
 _SIZE = {"width": 1000, "height": 640}
+#: Sections of the page of components, by the picture that has them.
+_COMPONENTS = {"text": ("text", "buttons", "cards"), "forms": ("tables", "forms"), "states": ("states",)}
 
 _DEFAULTS = """\
 locid,country,region,city,postalcode,latitude,longitude,dmacode,areacode,startip,endip
@@ -42,6 +46,7 @@ def _place(country: str, region: str, city: str, latitude: float, longitude: flo
 def main() -> int:
     """Draw them all."""
     FOLDER.mkdir(exist_ok=True)
+    app._BEHIND = (*app._BEHIND, components)
     with tempfile.TemporaryDirectory() as folder, browsers.running() as browser:
         csv = Path(folder, "defaults.csv")
         csv.write_text(_DEFAULTS, encoding="utf-8")
@@ -54,7 +59,7 @@ def main() -> int:
             held = _conflict(service, directory, settings, locids[1])
             with open_editor(home, settings=settings) as editor:
                 for site in _SITES[3:]:
-                    editor.add_block(editor.create(**_place(*site[:5])), site[5])  # type: ignore[typeddict-item] # whole
+                    editor.create(name=f"{site[2]} office", blocks=[site[5]], **_place(*site[:5]))  # type: ignore[typeddict-item] # whole
             with RunningConsole(home, settings=lambda: settings) as console:
                 _draw(console, browser, held, locids[0])
     return 0
@@ -82,13 +87,15 @@ def _conflict(service: RunningService, directory: StateDirectory, settings: Sett
 
 def _draw(console: RunningConsole, browser: Any, held: int, locid: int) -> None:
     pages = {
+        "home": "/",
         "look-up": "/?q=192.0.2.5",
         "map": "/map",
-        "custom": "/custom",
+        "sites": "/custom",
+        "site-form": "/custom/create",
         "preview": f"/custom/{locid}/delete",
-        "outbox": "/outbox",
+        "changes": "/outbox",
         "conflict": f"/outbox/{held}",
-        "generations": "/generations",
+        "versions": "/generations",
         "sources": "/sources",
     }
     for scheme in ("light", "dark"):
@@ -101,7 +108,18 @@ def _draw(console: RunningConsole, browser: Any, held: int, locid: int) -> None:
                 continue
             tab.wait_for_load_state("networkidle")
             tab.screenshot(path=FOLDER / f"{name}-{scheme}.png")
+        tab.goto(f"{console.url}/components")
+        for name, sections in _COMPONENTS.items():
+            boxes = [tab.locator(f"#{each}").bounding_box() for each in sections]
+            clip = {"x": 0, "y": boxes[0]["y"], "width": _SIZE["width"]}
+            clip["height"] = boxes[-1]["y"] + boxes[-1]["height"] - clip["y"] + 16
+            tab.screenshot(path=FOLDER / f"components-{name}-{scheme}.png", clip=clip, full_page=True)
         watched.close()
+    watched = console.tab(browser, viewport={"width": 390, "height": 800})
+    tab = watched.page()
+    tab.goto(f"{console.url}/custom")
+    tab.screenshot(path=FOLDER / "sites-phone-light.png")
+    watched.close()
 
 
 if __name__ == "__main__":

@@ -27,22 +27,22 @@ class Person:
     def look_up(self, address: str) -> str:
         """What the page says about an address."""
         self.go("Look up")
-        self.tab.get_by_label("Address, network or range").fill(address)
+        self.tab.get_by_label("Address, network, range or site").fill(address)
         self.click("Look up")
         return str(self.tab.get_by_role("region", name=address).locator(".place").inner_text())
 
     def push(self) -> str:
         """Push what waits, and what the page says at its end."""
-        self.go("Outbox")
-        self.click("Push", link=True)
-        self.click("Push now")
+        self.go("Changes to send")
+        self.click("Send to the service", link=True)
+        self.click("Send these changes")
         self.tab.get_by_text(" done in ").wait_for()
         return str(self.tab.locator("#run").inner_text())
 
     def sync(self) -> None:
         """Sync, and wait for its end."""
         self.go("Sources")
-        self.click("Sync now")
+        self.click("Update now")
         self.tab.get_by_role("link", name="To the sources").wait_for()
 
 
@@ -70,7 +70,7 @@ def test_a_person_corrects_pushes_resolves_a_conflict_and_rolls_back_a_bad_night
             assert "Addresses whose answer differs: 128 IPv4, 0 IPv6." in changes
             assert "Austin" in changes
             assert "Round Rock" in changes
-            person.click("Create it")
+            person.click("Create this site")
             assert "created geolocation" in tab.get_by_role("status").inner_text()
             assert person.look_up("192.0.2.5").startswith("Round Rock, TX")
 
@@ -86,7 +86,7 @@ def test_a_person_corrects_pushes_resolves_a_conflict_and_rolls_back_a_bad_night
             person.click("Correct this", link=True)
             tab.get_by_label("City").fill("Pflugerville")
             person.click("Show whose answer would change")
-            person.click("Save the change")
+            person.click("Save this place")
             with service.client() as client:
                 body = {**{name: there[name] for name in FIELDS}, "city": "Georgetown"}
                 client.put(f"/geolocations?locid={there['locid']}", json=body).raise_for_status()
@@ -95,8 +95,8 @@ def test_a_person_corrects_pushes_resolves_a_conflict_and_rolls_back_a_bad_night
             city = tab.get_by_role("row").filter(has=tab.get_by_role("rowheader", name="city", exact=True)).inner_text()
             assert [cell.strip() for cell in city.split("\t")][:3] == ["city", "Round Rock", "Pflugerville"]
             assert "Georgetown" in city
-            person.click("Retry", link=True, exact=False)
-            person.click("Queue it again")
+            person.click("Keep mine, overwrite theirs", link=True)
+            person.click("Keep mine, overwrite theirs")
             assert "1 done in" in person.push()
             with service.client() as client:
                 assert client.get(f"/geolocations?locid={there['locid']}").json()[0]["city"] == "Pflugerville"
@@ -106,10 +106,10 @@ def test_a_person_corrects_pushes_resolves_a_conflict_and_rolls_back_a_bad_night
             load_files(service.store, [csv])
             person.sync()
             assert person.look_up("198.51.100.7").startswith("Wrongtown")
-            person.go("Generations")
+            person.go("Versions")
             person.click("what changed since", link=True, exact=False)
             assert "Wrongtown" in tab.locator("main").inner_text()
-            person.go("Generations")
+            person.go("Versions")
             person.click("Roll back to this version", link=True, exact=False)
             person.click("Roll back to this version")
             tab.get_by_role("status").wait_for()

@@ -12,7 +12,7 @@ from geolookup.sync.opening import open_editor
 from tests.console.pages.test_custom import new
 from tests.support.users.running_console import RunningConsole
 
-SHOW, SAVE = "Show whose answer would change", "Save the change"
+SHOW, SAVE = "Show whose answer would change", "Save this place"
 
 
 class Tabs:
@@ -101,6 +101,7 @@ def test_a_command_meanwhile_is_not_overwritten(console: RunningConsole, tabs: T
     assert "Of the tab" in typed
     assert place(console, locid).city == "Of the command"
     # The other tab has typed nothing yet: what it opened is overtaken as well.
+    tabs.second.get_by_text("Postal code, DMA code, area code").click()
     tabs.second.get_by_label("Postal code").fill("12345")
     press(tabs.second, SHOW)
     told_that_it_was_overtaken(tabs.second)
@@ -110,15 +111,15 @@ def test_a_command_meanwhile_is_not_overwritten(console: RunningConsole, tabs: T
 def test_of_two_removals_of_one_block_the_second_finds_it_gone(console: RunningConsole, tabs: Tabs) -> None:
     locid = new(console, "12.99.0.0/24", city="Blocks")
     tabs.open(f"/custom/{locid}/remove-block?old=12.99.0.0/24")
-    press(tabs.first, "Remove it")
+    press(tabs.first, "Remove this network")
     tabs.first.get_by_text("no longer resolves to").first.wait_for()
-    press(tabs.second, "Remove it")
+    press(tabs.second, "Remove this network")
     now, _ = told_that_it_was_overtaken(tabs.second)
     assert "12.99.0.0" not in now
     tabs.open(f"/custom/{locid}/delete")
-    press(tabs.first, "Delete it")
+    press(tabs.first, "Delete this site")
     tabs.first.get_by_text(f"deleted geolocation {locid}").first.wait_for()
-    press(tabs.second, "Delete it")
+    press(tabs.second, "Delete this site")
     tabs.second.get_by_text(f"custom geolocation {locid} does not exist").wait_for()
 
 
@@ -128,7 +129,7 @@ def test_a_double_click_saves_once(console: RunningConsole, tabs: Tabs) -> None:
     for label, text in (("City", "Clicked twice"), ("Latitude", "1"), ("Longitude", "2")):
         tab.get_by_label(label).fill(text)
     tab.get_by_role("button", name=SHOW, exact=True).dblclick()
-    tab.get_by_role("button", name="Create it", exact=True).dblclick()
+    tab.get_by_role("button", name="Create this site", exact=True).dblclick()
     tab.get_by_text("created geolocation").wait_for()
     with open_editor(console.home) as editor:
         assert [laid.place.city for laid in editor.custom()].count("Clicked twice") == 1

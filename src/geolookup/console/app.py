@@ -18,7 +18,7 @@ from geolookup.console.console import Console, Html
 from geolookup.console.entry import Door, Refusals, refusal_words
 from geolookup.console.files import one_file
 from geolookup.console.forms import TOKEN, AnyRequest, UnwantedError, require_own_form
-from geolookup.console.pages import custom, edits, generations, lookup, outbox, sources
+from geolookup.console.pages import custom, edits, generations, keeping, lookup, outbox, sheet, sources
 from geolookup.console.pages import map as map_page
 from geolookup.console.runs import Run, Runs
 from geolookup.model.errors import (
@@ -49,9 +49,9 @@ _log = logging.getLogger("geolookup.console")
 #: Loopback only, and an address: a name might mean others too.
 HOST = "127.0.0.1"
 #: Every page, in the order of the navigation. Each module has ``PAGE`` and ``HANDLERS``.
-PAGES: tuple[ModuleType, ...] = (lookup, map_page, custom, outbox, generations, sources)
+PAGES: tuple[ModuleType, ...] = (lookup, custom, map_page, outbox, generations, sources)
 #: Pages behind those: ``HANDLERS`` without a place in the navigation.
-_BEHIND: tuple[ModuleType, ...] = (edits,)
+_BEHIND: tuple[ModuleType, ...] = (edits, sheet, keeping)
 #: No form is larger, except one with a file.
 _MAX_BODY_BYTES = 1 << 20
 

@@ -40,6 +40,8 @@ class Page:
 
     title: str
     path: str
+    #: Its drawing in ``templates/icons.html``.
+    icon: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,14 +2,19 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from geolookup.console.console import Console, Html
 from geolookup.console.forms import AnyRequest, Form
 from geolookup.history.preview import EditPreview, preview_edit
+from geolookup.model.addresses import range_ends
+from geolookup.model.checked import checked_fields, lacks_coordinates
+from geolookup.model.countries import in_capitals
 from geolookup.model.errors import EditError, GeoLookupError, RequestRefusedError, WideBlockError
-from geolookup.model.fields import FIELDS
+from geolookup.model.fields import DEGREES, FIELD_NAMES, FIELDS, UNKNOWN
+from geolookup.model.named import block_of
 from geolookup.sources.outlines import misfits
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
@@ -64,9 +69,12 @@ class Edit:
     #: Whether the button should look dangerous.
     risky = False
     has_fields = False
+    #: Whether there is an input for the name of the site.
+    has_name = False
     #: The label of the input for a block, if there is one; and whether it may stay empty.
     block_label = ""
     block_may_wait = False
+    blocks_may_be_many = False
     #: The label of the input for a locid, if there is one.
     locid_label = ""
     #: Fields that no person sees.
@@ -111,13 +119,17 @@ class Edit:
         """
         raise NotImplementedError
 
+    def wrong(self, console: Console, values: Values) -> dict[str, str]:  # noqa: ARG002
+        """All that is wrong with what was typed, by the name of the input."""
+        return wrong_blocks(values.get("block", "")) if self.block_label else {}
+
     def after(self, locid: int) -> str:
         """Where it leads once it is saved."""
         return f"/custom/{locid}"
 
     def names(self) -> list[str]:
         """The names of the inputs."""
-        found = [field.name for field in FIELDS] if self.has_fields else []
+        found = [*(["name"] if self.has_name else []), *([field.name for field in FIELDS] if self.has_fields else [])]
         found += ["block", WIDE] if self.block_label else []
         return [*found, *(["locid"] if self.locid_label else []), *self.hidden]
 
@@ -125,6 +137,56 @@ class Edit:
 def field_texts(fields: dict[str, Any]) -> Values:
     """The fields of a geolocation as a form shows them."""
     return {name: "" if value is None else str(value) for name, value in fields.items()}
+
+
+def degrees_text(text: str) -> str:
+    """A number as people write it: with a comma too, where that is their decimal sign."""
+    text = text.strip().removesuffix("°").strip()
+    return text.replace(",", ".") if text.count(",") == 1 and "." not in text else text
+
+
+def typed_fields(values: Values) -> dict[str, Any]:
+    """The fields as an edit takes them: a country in capitals, coordinates as text, or None if they are empty."""
+    fields: dict[str, Any] = {field.name: values[field.name].strip() for field in FIELDS}
+    fields["country"] = in_capitals(fields["country"])
+    return fields | {name: degrees_text(values[name]) or None for name in DEGREES}
+
+
+def wrong_fields(fields: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
+    """All that is wrong with these fields, as an edit would say it, by their names."""
+    found: dict[str, str] = {}
+    names, known = set(names), {} if lacks_coordinates(fields) else dict.fromkeys(DEGREES, 0.0)
+    for name in names:
+        try:
+            checked_fields({**UNKNOWN, **known, name: fields[name]}, bare=lacks_coordinates(fields))
+        except EditError as error:
+            found[name] = str(error)
+    if names & {"country", *DEGREES}:
+        found |= dict(misfits({**fields, **{name: _number(fields[name]) for name in DEGREES}}))
+    return found
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def typed_blocks(text: str) -> list[tuple[str, str | None]]:
+    """The ends of each of several blocks, with commas or semicolons between them."""
+    return [range_ends(part) for part in re.split("[,;]", text) if part.strip()]
+
+
+def wrong_blocks(text: str) -> dict[str, str]:
+    """All that is wrong with blocks, as an edit would say it."""
+    found = []
+    for ends in typed_blocks(text):
+        try:
+            block_of(*ends)
+        except GeoLookupError as error:
+            found.append(str(error))
+    return {"block": "; ".join(found)} if found else {}
 
 
 def require_fitting(fields: Mapping[str, Any]) -> None:
@@ -151,6 +213,8 @@ def handle(request: AnyRequest, console: Console, edit: Edit) -> Html:
     once = values.get("once", "")
     if once and (made := console.made_once(once)) is not None:
         return console.go(made)  # sent twice: by a double click, or after a lost answer
+    if wrongs := edit.wrong(console, values):
+        return _page(request, console, edit, values, wrongs=wrongs, error=_WRONG, status=422)
     editor = console.editor()
     if form.text("step") == "save" and form.text("checked") == _digest(values):
         try:
@@ -161,13 +225,21 @@ def handle(request: AnyRequest, console: Console, edit: Edit) -> Html:
             told = f'{error.told}: tick "This is meant" if it is. Nothing was saved'
             return _page(request, console, edit, values, step="check", error=told, status=422)
         except GeoLookupError as error:
-            return _page(request, console, edit, values, error=str(error), status=422)
+            wrongs = _beside(edit, str(error))
+            told = _WRONG if wrongs else str(error)
+            return _page(request, console, edit, values, error=told, wrongs=wrongs, status=422)
         where = edit.after(locid)
         if once:
             console.remember_made(once, where)
         return console.go(where, f"{told}. {console.pending_text(editor)}.")
     overtaken = edit.shown(console) != form.text("seen")
     return _page(request, console, edit, values, step=form.text("step"), overtaken=overtaken)
+
+
+def _beside(edit: Edit, text: str) -> dict[str, str]:
+    """An error beside the input that it begins with; empty if there is none."""
+    name = text.split(" ", 1)[0].rstrip(":")
+    return {name: text} if edit.has_fields and name in FIELD_NAMES else {}
 
 
 def _require(edit: Edit, editor: Editor, form: Form) -> None:
@@ -179,6 +251,9 @@ _OVERTAKEN = (
     "It was changed meanwhile, in another tab, by a command or by a run: nothing was saved. "
     "Look at both, and save again if you still want to."
 )
+
+
+_WRONG = "Nothing was saved: look at the marked fields."
 
 
 def _digest(values: Values) -> str:
@@ -207,6 +282,7 @@ def _page(
     *,
     step: str = "",
     error: str | None = None,
+    wrongs: Mapping[str, str] | None = None,
     overtaken: bool = False,
     status: int = 200,
 ) -> Html:
@@ -220,7 +296,9 @@ def _page(
         try:
             preview, wide = _preview(console, edit, values, whole=step == "whole")
         except GeoLookupError as failed:
-            status, error = 422, str(failed)
+            status, error, wrongs = 422, _WRONG, _beside(edit, str(failed))
+            if not wrongs:
+                error = str(failed)
     checked = _digest(values) if preview is not None and preview.counted else ""
     if step == "whole" and "HX-Request" in request.headers and "HX-Boosted" not in request.headers:
         return console.page(
@@ -239,5 +317,6 @@ def _page(
         preview=preview,
         wide=wide,
         error=error,
+        wrongs=wrongs or {},
         now=edit.now() if overtaken else None,
     )

@@ -29,6 +29,8 @@ READS = {"reads": True}
 MAX_FILE_BYTES = 4 << 30
 #: Bytes that such a file may expand to, each time it was compressed.
 MAX_EXPANDED_BYTES = 16 << 30
+#: Bytes of a sheet of sites, which is read as a whole.
+MAX_SHEET_BYTES = 32 << 20
 _Item = TypeVar("_Item")
 _PAGE_ROWS = 50
 
@@ -160,6 +162,19 @@ def dropped(request: AnyRequest) -> Iterator[tuple[str, Any]]:
     with contextlib.closing(sent.file):
         limits = Limits(expanded_bytes=MAX_EXPANDED_BYTES, advice=": `geolookup top` reads files of any length")
         yield sent.filename, content_of(sent.filename, sent.file, limits, lambda: require_wanted(request))
+
+
+def read_dropped(request: AnyRequest) -> tuple[str, bytes]:
+    """The name of the form's file, and all of it, as it was sent.
+
+    :raises NoFileError: if none was chosen
+    """
+    form: Form = request.state.form
+    sent = form.file("file")
+    if sent is None:
+        raise NoFileError("Choose a file first.")
+    with contextlib.closing(sent.file):
+        return sent.filename, sent.file.read()
 
 
 def dropped_name(request: AnyRequest) -> str:

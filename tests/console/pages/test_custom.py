@@ -35,26 +35,24 @@ def save(client: Visitor, path: str, **fields: str) -> httpx.Response:
 
 def test_a_person_makes_a_geolocation_and_sees_first_what_it_changes(tab: Any, console: RunningConsole) -> None:
     tab.goto(f"{console.url}/custom")
-    tab.get_by_role("link", name="New custom geolocation").click()
+    tab.get_by_role("link", name="New site").click()
     tab.get_by_label("City").fill("Potsdam")
     tab.get_by_label("Country code").fill("DE")
     tab.get_by_label("Latitude").fill("52.4")
     tab.get_by_label("Longitude").fill("13.0")
-    tab.get_by_label("Block").fill("9.0.0.0/25")
+    tab.get_by_label("Networks").fill("9.0.0.0/25")
     tab.get_by_role("button", name="Show whose answer would change").click()
     changes = tab.get_by_role("region", name="Whose answer would change")
     assert "Addresses whose answer differs: 128 IPv4, 0 IPv6." in changes.inner_text()
     row = changes.get_by_role("row").nth(1).inner_text()
-    assert re.search(
-        r"München, Bayern, 80331, DE \(city \d+\)\s+Potsdam, DE \(custom -\d+\)\s+128\s+0\s+9.0.0.0/25", row
-    )
+    assert re.search(r"München, Bayern, 80331, DE\s+city \d+\s+Potsdam, DE\s+custom -\d+\s+128\s+0\s+9.0.0.0/25", row)
     assert console.console.geo().match("9.0.0.1").geolocation.city == "München"  # type: ignore[union-attr]
-    tab.get_by_role("button", name="Create it").click()
+    tab.get_by_role("button", name="Create this site").click()
     assert re.search(
-        r"created geolocation -\d+; 9.0.0.0-9.0.0.127 now resolves", tab.get_by_role("status").inner_text()
+        r"created geolocation -\d+: 9.0.0.0-9.0.0.127 now resolves", tab.get_by_role("status").inner_text()
     )
     assert console.console.geo().match("9.0.0.1").geolocation.city == "Potsdam"  # type: ignore[union-attr]
-    assert tab.get_by_role("heading", level=1).inner_text().startswith("Geolocation -")
+    assert tab.get_by_role("heading", level=1).inner_text() == "Potsdam, DE"
 
 
 def test_the_same_form_sent_twice_makes_one(console: RunningConsole, mine: Visitor) -> None:
@@ -122,7 +120,9 @@ def test_what_cannot_be_is_said_beside_what_was_typed(console: RunningConsole, m
     fields = {**dict.fromkeys(NOTHING, ""), "latitude": "91", "longitude": "2.5", "city": "Typed & kept"}
     answer = mine.fill(f"/custom/{locid}/update", **fields, step="check")
     assert answer.status_code == 422
-    assert "latitude is a number of degrees from -90 to 90, not &#39;91&#39;" in answer.text
+    assert (
+        "latitude is a number of degrees from -90 to 90, not 91.0: are latitude and longitude swapped?" in answer.text
+    )
     assert 'value="Typed &amp; kept"' in answer.text
     answer = mine.fill(f"/custom/{locid}/add-block", block="10.0.0.1/8", step="check")
     assert "has host bits set: did you mean 10.0.0.0/8?" in answer.text
@@ -234,7 +234,7 @@ def test_the_table_is_found_in_filtered_sorted_and_paged(tab: Any, console: Runn
 def test_the_linters_findings_stand_where_the_blocks_are(console: RunningConsole, mine: Visitor) -> None:
     locid = new(console, "12.0.0.0/24")
     looked = mine.fill(f"/custom/{locid}/add-block", block="12.0.0.0/25", step="check").text
-    assert "The linter would find" in looked
+    assert "Problems that it would make" in looked
     save(mine, f"/custom/{locid}/add-block", block="12.0.0.0/25")
     assert "12.0.0.0-12.0.0.127 of" in mine.get(f"/custom/{locid}").text
     assert str(locid) in mine.get("/custom?show=doubtful").text
@@ -312,10 +312,10 @@ def test_the_button_that_saves_comes_after_the_count(
     fields = {"latitude": "1", "longitude": "2", "block": "9.0.0.0/16"}
     looked = mine.fill("/custom/create", **fields, step="check")
     assert "Count the addresses it affects" in looked.text
-    assert "Create it" not in looked.text
+    assert "Create this site" not in looked.text
     assert mine.post("/custom/create", data={**hidden(looked.text), **fields, "step": "save"}).url.path.endswith(
         "create"
     )
     counted = mine.fill("/custom/create", **fields, step="whole")
     assert "Addresses whose answer differs" in counted.text
-    assert "Create it" in counted.text
+    assert "Create this site" in counted.text

@@ -42,10 +42,12 @@ def test_a_person_goes_back_after_a_bad_night(files: FilesConsole, browser: Any)
     watched = files.running.tab(browser)
     tab = watched.page()
     tab.goto(f"{files.running.url}/generations")
-    rows = tab.get_by_role("region", name="Kept generations").get_by_role("row")
-    assert re.match(r"2\s.*220 geolocations \(0 custom\), 220 blocks\s+towns\s+served", rows.nth(1).inner_text())
-    rows.nth(2).get_by_role("link", name="what changed since generation 1").click()
-    assert tab.get_by_role("heading", level=1).inner_text() == "What changed from generation 1 to 2"
+    rows = tab.get_by_role("region", name="Kept versions").get_by_role("row")
+    assert re.match(
+        r"20.*served\s+version 2\s+220 geolocations \(0 custom\), 220 blocks\s+towns", rows.nth(1).inner_text()
+    )
+    rows.nth(2).get_by_role("link", name="What changed since version 1").click()
+    assert tab.get_by_role("heading", level=1).inner_text() == "What changed from version 1 to 2"
     answers = tab.get_by_role("region", name="Answers", exact=True)
     assert "5,376 IPv4, 0 IPv6" in answers.inner_text()
     assert re.search(r"DE\s+FR\s+256\s+0", answers.inner_text())
@@ -54,8 +56,8 @@ def test_a_person_goes_back_after_a_bad_night(files: FilesConsole, browser: Any)
     assert "Ville 7" in places
     assert "20.0.200.0/24" in tab.get_by_role("region", name="Blocks of towns").inner_text()
     tab.go_back()
-    tab.get_by_role("link", name="Roll back to this version generation 1").click()
-    back = tab.get_by_role("region", name="Roll back to generation 1")
+    tab.get_by_role("link", name="Roll back to this version (1)").click()
+    back = tab.get_by_role("region", name="Roll back to version 1")
     assert "9.1% of the IPv4 addresses that have an answer would have none" in back.get_by_role("alert").inner_text()
     back.get_by_role("textbox").fill("Wrong towns")
     back.get_by_role("button", name="Roll back to this version").click()
@@ -73,14 +75,14 @@ def test_a_double_click_pins_once(files: FilesConsole, browser: Any) -> None:
     sent: list[str] = []
     tab.on("request", lambda request: sent.append(request.method))
     tab.goto(f"{files.running.url}/generations")
-    tab.get_by_role("button", name="Pin generation 1").dblclick()
-    tab.get_by_role("button", name="Unpin generation 1").wait_for()
+    tab.get_by_role("button", name="Pin version 1").dblclick()
+    tab.get_by_role("button", name="Unpin version 1").wait_for()
     assert sent.count("POST") == 1
     assert tab.locator(".problem").count() == 0
     tab.go_back()
     tab.reload()
-    tab.get_by_role("button", name="Unpin generation 1").click()
-    tab.get_by_role("button", name="Pin generation 1", exact=True).wait_for()
+    tab.get_by_role("button", name="Unpin version 1").click()
+    tab.get_by_role("button", name="Pin version 1", exact=True).wait_for()
     watched.close()
     assert watched.unwanted == []
 
@@ -103,7 +105,7 @@ def test_the_answers_of_a_dropped_list_are_compared(files: FilesConsole, browser
 
 def test_a_generation_is_pinned_and_unpinned(files: FilesConsole, visitor: Visitor) -> None:
     text = visitor.get("/generations").text
-    answer = visitor.post("/generations", data=form_of(text, 'Pin <span class="unseen">generation 1<'))
+    answer = visitor.post("/generations", data=form_of(text, 'Pin <span class="unseen">version 1<'))
     assert "Generation 1 is kept until it is unpinned" in answer.text
     assert files.directory.require_current().pins == (1,)
     answer = visitor.post("/generations", data=form_of(answer.text, "Unpin"))
@@ -130,13 +132,13 @@ def test_what_is_held_is_accepted_with_its_reasons_seen(files: FilesConsole, bro
     watched = files.running.tab(browser)
     tab = watched.page()
     tab.goto(f"{files.running.url}/generations")
-    held = tab.get_by_role("region", name="Held for a person")
+    held = tab.get_by_role("region", name="Not published: look, and decide")
     assert "fewer than 95%" in held.inner_text()
     assert "100 geolocations (0 custom), 100 blocks" in held.inner_text()
-    held.get_by_role("button", name="Accept it, and publish it").click()
+    held.get_by_role("button", name="Publish it all the same").click()
     assert "Published generation 3: 100 geolocations" in tab.get_by_role("status").inner_text()
     assert files.served == 3
-    assert tab.get_by_role("region", name="Held for a person").count() == 0
+    assert tab.get_by_role("region", name="Not published: look, and decide").count() == 0
     watched.close()
     assert watched.unwanted == []
 
@@ -147,7 +149,10 @@ def test_of_large_generations_the_comparison_comes_afterwards(
     monkeypatch.setattr(page, "_AT_ONCE_BLOCKS", 0)
     without_scripts = visitor.get("/generations/diff").text
     assert "Ville 7" not in without_scripts
-    (link,) = re.findall(r'<a href="([^"]*)">Show what changed</a>', without_scripts)
+    assert re.search(
+        r"Version 1</th>.*?200 geolocations.*?Version 2</th>.*?220 geolocations", without_scripts, re.DOTALL
+    )
+    (link,) = re.findall(r'<a href="([^"]*)">Compare every network</a>', without_scripts)
     assert "Ville 7" in visitor.get(link.replace("&amp;", "&")).text
     watched = files.running.tab(browser)
     tab = watched.page()
@@ -189,7 +194,7 @@ def test_a_console_that_only_reads_changes_nothing(tmp_path: Path) -> None:
     made.sync()
     with made.running as running, running.client() as client:
         text = client.get("/generations").text
-        assert "Roll back" not in text
+        assert "Roll back to this" not in text
         assert "Roll back" not in client.get("/generations/diff?old=2&new=1").text
         assert "Pin <" not in text
         token = hidden(client.get("/generations/diff").text)

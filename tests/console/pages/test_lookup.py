@@ -8,17 +8,19 @@ from urllib.parse import quote
 
 import pytest
 
-from geolookup.console import files
+from geolookup.console import picture
 from geolookup.console.pages import lookup as page
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.ranges import pieces
-from geolookup.model.types import IPBlock
+from geolookup.model.types import Geolocation, IPBlock
+from geolookup.sync.opening import open_editor
+from tests.support.data.two_sources import NOTHING
 from tests.support.users.running_console import RunningConsole, Visitor, hidden
 
 
 def ask(tab: Any, console: RunningConsole, text: str) -> None:
     tab.goto(console.url)
-    tab.get_by_label("Address, network or range").fill(text)
+    tab.get_by_label("Address, network, range or site").fill(text)
     with tab.expect_navigation():
         tab.keyboard.press("Enter")
 
@@ -31,7 +33,7 @@ def test_an_address_is_looked_up_and_explained(tab: Any, console: RunningConsole
     assert answer.get_by_text("10.20.0.0 – 10.20.255.255").is_visible()
     assert "latitude 52.5, longitude 13.4" in answer.get_by_role("img").get_attribute("aria-label")
     rows = answer.get_by_role("row")
-    assert "wins: a custom block comes before every default one" in rows.nth(1).inner_text()
+    assert "answers a custom block comes before every default one" in rows.nth(1).inner_text()
 
 
 def test_of_a_large_state_the_reasons_come_after_the_answer(
@@ -39,8 +41,8 @@ def test_of_a_large_state_the_reasons_come_after_the_answer(
 ) -> None:
     monkeypatch.setattr(page, "_AT_ONCE_BLOCKS", 0)
     without_scripts = mine.get("/?q=10.20.0.1").text
-    assert "wins" not in without_scripts
-    (link,) = set(re.findall(r'<a href="(/\?q=[^"]*)">Show every block', without_scripts))
+    assert "a custom block comes before" not in without_scripts
+    (link,) = set(re.findall(r'<a href="(/\?q=[^"]*)">Show every network', without_scripts))
     assert "a custom block comes before every default one" in mine.get(link.replace("&amp;", "&")).text
     ask(tab, console, "10.20.0.1")
     tab.get_by_text("a custom block comes before every default one").wait_for()
@@ -49,24 +51,27 @@ def test_of_a_large_state_the_reasons_come_after_the_answer(
 def test_what_is_no_address_says_so_and_stays_in_its_field(tab: Any, console: RunningConsole) -> None:
     ask(tab, console, "10.20.0.1x")
     assert "'10.20.0.1x' is not an IP address" in tab.get_by_role("alert").inner_text()
-    assert tab.get_by_label("Address, network or range").input_value() == "10.20.0.1x"
+    assert tab.get_by_label("Address, network, range or site").input_value() == "10.20.0.1x"
 
 
 @pytest.mark.parametrize("asked", ["10.19.255.0-10.20.0.255", "10.19.255.0 10.20.0.255", "10.19.255.0 – 10.20.0.255"])
 def test_a_range_is_answered_piece_by_piece(mine: Visitor, asked: str) -> None:
     text = mine.get("/", params={"q": asked}).text
     assert "512 addresses" in text
-    assert re.search(r"10\.19\.255\.0/24</a></th><td class=\"number\">256</td>\s*<td>XX</td><td>default</td>", text)
-    assert re.search(
-        r"10\.20\.0\.0/24</a></th><td class=\"number\">256</td>\s*<td>Berlin, DE</td><td>custom</td>", text
-    )
+    cells = [
+        re.sub(r"\s*<[^>]*>\s*", "|", row) for row in re.findall(r"<tr><th scope=\"row\">.*?</tr>", text, re.DOTALL)
+    ]
+    assert [re.findall(r"[^|]+", row) for row in cells] == [
+        ["10.19.255.0/24", "XX", "256", "country"],
+        ["10.20.0.0/24", "Berlin, DE", "256", "your site"],
+    ]
 
 
 def test_a_long_range_goes_on_where_the_page_ends(mine: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "_MOST_PIECES", 1)
     text = mine.get("/?q=10.19.255.0-10.20.0.255").text
     assert "Go on from 10.20.0.0" in text
-    assert "Berlin" not in text
+    assert "Berlin, DE" not in text
 
 
 @pytest.mark.parametrize("block", ["0.0.0.0/0", "10.0.0.0/8", "9.0.0.128/25", "2001:db8::/31", "11.0.0.0/30"])
@@ -91,10 +96,10 @@ def test_correcting_begins_with_the_place_and_the_range(tab: Any, console: Runni
     assert tab.get_by_label("City").input_value() == "München"
     assert tab.get_by_label("Postal code").input_value() == "80331"
     assert tab.get_by_label("Latitude").input_value() == "48.125"
-    assert tab.get_by_label("Block").input_value() == "9.0.0.0/24"
+    assert tab.get_by_label("Networks").input_value() == "9.0.0.0/24"
     ask(tab, console, "10.20.0.1")
     tab.get_by_role("link", name="Correct this").click()
-    assert tab.get_by_role("heading", level=1).inner_text() == "Change geolocation -1000000000000001"
+    assert tab.get_by_role("heading", level=1).inner_text() == "Change the place of Berlin, DE"
 
 
 LOG = "10.20.0.1 - - GET /\n10.20.0.2 GET\n9.0.0.1 x 10.20.0.1\n203.0.113.9 y\n"
@@ -105,7 +110,7 @@ def test_the_addresses_of_a_log_are_counted(tab: Any, console: RunningConsole, t
     log.write_text(LOG)
     tab.goto(console.url)
     tab.get_by_label("A log or a list").set_input_files(log)
-    tab.get_by_role("button", name="Count them").click()
+    tab.get_by_role("button", name="Count its countries and cities").click()
     assert "5 addresses found; 1 not covered" in tab.get_by_role("status").inner_text()
     rows = tab.get_by_role("region", name="Countries", exact=True).last.get_by_role("row")
     assert re.match(r"Germany DE\s+4\s+80.0%", rows.nth(1).inner_text())
@@ -140,33 +145,80 @@ def test_a_file_that_cannot_be_counted_says_why(mine: Visitor) -> None:
     assert mine.post("/count", files={"file": ("x.log", LOG)}).status_code == 403
 
 
+def geolocation(latitude: float | None, longitude: float | None, **fields: str) -> Geolocation:
+    """A place of which only this is known."""
+    known = {**dict.fromkeys(("country", "region", "city", "postalcode", "dmacode", "areacode"), ""), **fields}
+    return Geolocation(locid=1, latitude=latitude, longitude=longitude, ipblocks=(), **known)
+
+
+def test_of_a_country_alone_the_picture_shows_all_of_it() -> None:
+    found = picture.picture(geolocation(None, None, country="DE"))
+    assert found is not None
+    assert (found.spot, found.says) == (None, "On a map of the world: Germany")
+    left, top, wide, high = map(float, found.view.split())
+    assert left < 1860 < 1950 < left + wide
+    assert top < 350 < 425 < top + high
+    assert picture.picture(geolocation(None, None, country="XX")) is None
+
+
+def test_a_site_is_found_by_its_name_and_its_place(console: RunningConsole, mine: Visitor) -> None:
+    with open_editor(console.home) as editor:
+        for name in ("Łódź office", "Łódź depot"):
+            editor.create(name=name, **{**NOTHING, "country": "PL", "city": "Łódź"})
+        locid = editor.sites()["Łódź depot"]
+    assert mine.get("/", params={"q": "łódź DEPOT"}).url.path == f"/custom/{locid}"
+    both = mine.get("/?q=Łódź").text
+    assert both.index("Łódź office</a>") > 0 < both.index("Łódź depot</a>")
+    assert "no site has this in its name" in mine.get("/?q=Nowhere").text
+
+
+def test_the_start_says_what_is_served_and_what_waits(console: RunningConsole, tab: Any, mine: Visitor) -> None:
+    tab.goto(console.url)
+    glance = tab.get_by_role("list", name="At a glance").inner_text()
+    assert "city" in glance
+    assert "data of unknown date" in glance
+    assert re.search(rf"Sites\s+{len(console.console.layer().laid)}\s", glance)
+    assert "Nothing waits." in glance
+    assert tab.evaluate("document.activeElement.id") == "q"
+    with open_editor(console.home) as editor:
+        locid = editor.create(blocks=["12.9.0.0/24", "12.9.0.0/25"], **NOTHING)
+    assert "of your sites&#39; networks" in mine.get("/").text
+    with open_editor(console.home) as editor:
+        editor.delete(locid)
+    assert "of your sites&#39; networks" not in mine.get("/").text
+
+
 def test_the_picture_of_the_land_has_germany_where_it_is() -> None:
-    at = files.spot(51.0, 10.0)
-    assert (at.x, at.y) == (1900, 390)
+    at = picture.picture(geolocation(51.0, 10.0, country="DE", city="Somewhere"), 50)
+    assert at is not None
+    assert at.spot == (1900, 390)
     left, top, wide, high = map(float, at.view.split())
-    assert left < at.x < left + wide
-    assert top < at.y < top + high
-    assert files.spot(90, 180).view == "2800 0 800 400"
-    picture = files.land()
-    assert 50_000 < len(picture) < 250_000
-    assert b"NaN" not in picture
+    assert left < 1900 < left + wide < left + 130
+    assert top < 390 < top + high
+    assert 4 < at.area < 5
+    assert at.outline.startswith("M")
+    corner = picture.picture(geolocation(90.0, 180.0))
+    assert corner is not None
+    assert corner.view == "3000 0 600 300"
+    found = picture.land()
+    assert 50_000 < len(found) < 250_000
+    assert b"NaN" not in found
     # Every ring of the land, followed step by step: some corner is near Berlin's border, none in the South Atlantic.
     corners = []
-    for ring in re.findall(r"M(-?\d+) (-?\d+)([^Mz]*)z", picture.decode()):
+    for ring in re.findall(r"M(-?\d+) (-?\d+)([^Mz]*)z", found.decode()):
         x, y = start = int(ring[0]), int(ring[1])
         corners.append(start)
         for wide, high in re.findall(r"l(-?\d+) (-?\d+)", ring[2]):
             x, y = x + int(wide), y + int(high)
             corners.append((x, y))
             # No band from one edge to the other where a ring crosses the 180th degree, except below Antarctica.
-            assert abs(int(wide)) < files.WIDTH / 2 or y == files.HEIGHT
-        assert abs(x - start[0]) < files.WIDTH / 2 or y == files.HEIGHT
-    assert all(-files.WIDTH / 2 <= x <= 1.5 * files.WIDTH and 0 <= y <= files.HEIGHT for x, y in corners)
-    for edge in (0, files.WIDTH):  # the land of the Chukchi is on both sides of it
+            assert abs(int(wide)) < picture.WIDTH / 2 or y == picture.HEIGHT
+        assert abs(x - start[0]) < picture.WIDTH / 2 or y == picture.HEIGHT
+    assert all(-picture.WIDTH / 2 <= x <= 1.5 * picture.WIDTH and 0 <= y <= picture.HEIGHT for x, y in corners)
+    for edge in (0, picture.WIDTH):  # the land of the Chukchi is on both sides of it
         assert any(edge - 100 < x < edge and 200 < y < 260 for x, y in corners)
         assert any(edge < x < edge + 100 and 200 < y < 260 for x, y in corners)
-    poland = files.spot(52.5, 14.6)
-    assert any(abs(x - poland.x) < 15 and abs(y - poland.y) < 15 for x, y in corners)
+    assert any(abs(x - 1946) < 15 and abs(y - 375) < 15 for x, y in corners)  # 52.5, 14.6
     assert not any(1450 < x < 1800 and 1150 < y < 1300 for x, y in corners)
 
 

@@ -53,8 +53,8 @@ def change_there(service: RunningService, locid: int, **fields: Any) -> None:
 
 def pushed(tab: Any) -> str:
     """Push from the outbox, wait for its end, and say what it said."""
-    tab.get_by_role("link", name="Push", exact=True).click()
-    tab.get_by_role("button", name="Push now").click()
+    tab.get_by_role("link", name="Send to the service", exact=True).click()
+    tab.get_by_role("button", name="Send these changes").click()
     tab.get_by_text(" done in ").wait_for()
     return str(tab.locator("#run").inner_text())
 
@@ -65,23 +65,23 @@ def test_a_person_pushes_meets_a_conflict_and_takes_theirs(
     edit(console, lambda editor: editor.update(-1, city="Mine"))
     number = edit(console, lambda editor: editor.pending()[-1].id)
     tab.goto(f"{console.url}/outbox")
-    assert "1 edit pending" in tab.locator("main").inner_text()
-    tab.get_by_role("link", name="Push", exact=True).click()
+    assert "1 change to send" in tab.locator("main").inner_text()
+    tab.get_by_role("link", name="Send to the service", exact=True).click()
     plan = tab.get_by_role("region", name="Requests").inner_text()
     assert "PUT /geolocations?locid=-1" in plan
-    assert f"edit {number}: update geolocation -1" in plan
+    assert f"change {number}: update geolocation -1" in plan
     tab.get_by_role("link", name="Cancel").click()
     change_there(service, -1, city="Theirs")
     assert "held: update geolocation -1" in pushed(tab)
-    tab.get_by_role("link", name="To the outbox").click()
-    assert "1 of them held or rejected: they wait for you" in tab.locator("main").inner_text()
-    tab.get_by_role("link", name=str(number), exact=True).click()
+    tab.get_by_role("link", name="To all changes").click()
+    assert "1 of them wait for your decision" in tab.locator("main").inner_text()
+    tab.get_by_role("link", name=f"Change {number}", exact=True).click()
     row = tab.get_by_role("row").filter(has=tab.get_by_role("rowheader", name="city", exact=True))
     assert row.inner_text().split("\t")[:3] == ["city", "Oldtown", "Mine"]
     assert "Theirs" in row.get_by_role("cell").nth(2).inner_text()
-    tab.get_by_role("link", name="Drop").click()
+    tab.get_by_role("link", name="Keep theirs").click()
     assert "Mine" in tab.get_by_role("region", name="Whose answer would change").inner_text()
-    tab.get_by_role("button", name="Drop it").click()
+    tab.get_by_role("button", name="Keep theirs").click()
     assert f"dropped edit {number}: update geolocation -1. nothing is pending".casefold() in (
         tab.get_by_role("status").inner_text().casefold()
     )
@@ -96,8 +96,8 @@ def test_mine_may_go_over_theirs(tab: Any, console: RunningConsole, service: Run
     tab.goto(f"{console.url}/outbox")
     assert "1 held" in pushed(tab)
     tab.get_by_role("link", name="held", exact=True).click()
-    tab.get_by_role("link", name="Retry").click()
-    tab.get_by_role("button", name="Queue it again").click()
+    tab.get_by_role("link", name="Keep mine, overwrite theirs").click()
+    tab.get_by_role("button", name="Keep mine, overwrite theirs").click()
     assert f"update geolocation {locid}: queued" in tab.get_by_role("status").inner_text()
     tab.goto(f"{console.url}/outbox")
     assert "1 done in" in pushed(tab)
@@ -138,7 +138,7 @@ def test_a_decision_that_was_overtaken_is_not_made(console: RunningConsole, mine
 
 def test_the_edits_are_listed_by_state(mine: Visitor) -> None:
     assert "dropped" in mine.get("/outbox?state=dropped").text
-    assert "No edit is in this state." in mine.get("/outbox?state=rejected").text
+    assert "No change is in this state." in mine.get("/outbox?state=rejected").text
     assert mine.get("/outbox/999999").status_code == 409
     assert mine.get("/outbox/1/nothing").status_code == 404
     assert mine.get("/custom/-1/nothing").status_code == 404
@@ -171,9 +171,9 @@ def test_a_run_goes_on_without_its_page_and_is_found_again(console: RunningConso
     for _ in range(2):
         page = mine.get("/outbox/push").text
         assert "Under way since" in page
-        assert ": 1 of 3 edits." in page
+        assert ": 1 of 3 changes." in page
         assert '<meta http-equiv="refresh" content="2">' in page
-    assert "A push is under way" in mine.get("/outbox").text
+    assert "Changes are being sent" in mine.get("/outbox").text
     with pytest.raises(StateBusyError, match="a push is under way since"):
         runs.start("push", work)
     answer = mine.post("/outbox/push", data=hidden(mine.get("/").text))

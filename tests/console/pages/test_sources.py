@@ -37,8 +37,8 @@ def test_the_stack_shows_what_each_source_has_and_may(files: FilesConsole, brows
     tab.goto(f"{files.running.url}/sources")
     rows = tab.get_by_role("region", name="Sources in their order").get_by_role("row")
     towns = rows.nth(1).inner_text()
-    for part in ("towns", "second", "200 geolocations, 200 blocks", "51,200 IPv4", "Licence <b>of</b> Example",
-                 "Towns by Example", "well", "unknown"):  # fmt: skip
+    for part in ("towns", "second", "200 places, 200 networks", "51,200 IPv4", "Licence <b>of</b> Example",
+                 "Towns by Example", "OK", "unknown"):  # fmt: skip
         assert part in towns
     assert "never pulled" in rows.nth(2).inner_text()
     watched.close()
@@ -61,17 +61,17 @@ def test_a_sync_goes_on_without_its_page_and_is_found_again(
     watched = files.running.tab(browser)
     tab = watched.page()
     tab.goto(f"{files.running.url}/sources")
-    tab.get_by_role("button", name="Sync now").click()
+    tab.get_by_role("button", name="Update now").click()
     assert under_way.wait(60)
     tab.get_by_text("120 of 200 rows pulled. It goes on if you leave this page.").wait_for()
     assert tab.get_by_role("progressbar", name="Rows pulled").get_attribute("value") == "120"
     tab.close()
     other = watched.page()
     other.goto(f"{files.running.url}/sources")
-    other.get_by_role("button", name="Sync now").click()
+    other.get_by_role("button", name="Update now").click()
     other.get_by_text("a sync is under way since").wait_for()
     other.goto(f"{files.running.url}/sources")
-    other.get_by_role("link", name="A sync is under way").click()
+    other.get_by_role("link", name="An update is under way").click()
     go_on.set()
     other.get_by_text(
         "published generation 2: 201 geolocations (0 custom), 201 blocks; geolocations +1 -0 ~0"
@@ -104,7 +104,7 @@ def test_what_is_held_leads_to_the_decision(files: FilesConsole, visitor: Visito
     assert "fewer than 95%" in text
     assert '<a href="/generations#held">Look at what is held, and decide</a>' in text
     stack = visitor.get("/sources").text
-    assert '<a href="/generations#held">held for a person</a>' in stack
+    assert '<a href="/generations#held">not published: look, and decide</a>' in stack
     assert files.served == 1
 
 
@@ -126,7 +126,7 @@ def test_a_source_that_fails_says_why_and_goes_on_answering(files: FilesConsole,
     stack = visitor.get("/sources").text
     assert "The last sync failed" in stack
     assert "<script>alert" not in text + stack
-    assert re.search(r'<p class="problem">since [^:]+:\d\d', stack)
+    assert re.search(r'<span class="wrong">since [^:]+:\d\d', stack)
     files.write(200)
     assert "nothing new" in wait(visitor)
     assert 'class="problem"' not in visitor.get("/sources").text
@@ -140,13 +140,13 @@ def test_a_state_of_bundled_data_says_what_to_do(home: str) -> None:
         text = client.get("/sources").text
         assert "Only the bundled registry data answer" in text
         assert "No source is configured" in text
-        assert "Sync now" not in text
+        assert "Update now" not in text
 
 
 def test_a_console_that_only_reads_starts_no_sync(tmp_path: Path) -> None:
     made = FilesConsole(tmp_path, read_only=True)
     with made.running as running, running.client() as client:
-        assert "Sync now" not in client.get("/sources").text
+        assert "Update now" not in client.get("/sources").text
         token = hidden(client.get("/").text)
         assert client.post("/sources/sync", data=token).status_code == 403
         assert running.console.runs.latest("sync") is None

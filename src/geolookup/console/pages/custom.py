@@ -10,18 +10,26 @@ from litestar.params import FromPath
 
 from geolookup.console.console import Console, Html, Page
 from geolookup.console.forms import AnyRequest, Table, query
+from geolookup.console.html import called
 from geolookup.model.addresses import parse_range, range_ends
 from geolookup.model.errors import GeoLookupError
-from geolookup.model.fields import TEXT_NAMES
+from geolookup.model.fields import FIELDS, TEXT_NAMES
 from geolookup.model.linter import Finding
 from geolookup.model.types import Geolocation, IPBlock
 from geolookup.state.edits.layer import Laid
 
-PAGE = Page(title="Custom", path="/custom")
+PAGE = Page(title="Sites", path="/custom", icon="place")
 
 #: Letters of what is offered as a filter; an address cannot be as long as some texts.
 _MAX_COUNTRY = 100
-_SHOW = ("all", "pending", "doubtful")
+_SHOW = {"all": "all", "pending": "not sent yet", "doubtful": "with problems"}
+_ORDERS = {
+    "name": "by name",
+    "place": "by place",
+    "addresses": "most addresses",
+    "blocks": "most networks",
+    "locid": "by number",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +53,7 @@ _COLUMNS: dict[str, Any] = {
     "locid": lambda row: -row.place.locid,
     "place": lambda row: row.place.place_text().casefold(),
     "country": lambda row: (row.place.country.casefold(), row.place.city.casefold()),
-    "name": lambda row: row.name.casefold(),
+    "name": lambda row: called(row.place, row.name).casefold(),
     "blocks": lambda row: -len(row.place.ipblocks),
     "addresses": lambda row: (-row.ipv4, -row.ipv6),
 }
@@ -68,7 +76,7 @@ def table(request: AnyRequest, console: NamedDependency[Console]) -> Html:
         and (show != "doubtful" or findings[laid.place.locid])
         and wanted(laid.place, names.get(laid.place.locid, ""))
     ]
-    shown = Table(request, rows, _COLUMNS, default="locid")
+    shown = Table(request, rows, _COLUMNS, default="name")
     return console.page(
         request,
         "custom.html",
@@ -77,6 +85,8 @@ def table(request: AnyRequest, console: NamedDependency[Console]) -> Html:
         country=country,
         show=show if show in _SHOW else "all",
         shows=_SHOW,
+        sort=query(request, "sort") or "name",
+        orders=_ORDERS,
         countries=sorted({laid.place.country for laid in found if 0 < len(laid.place.country) <= _MAX_COUNTRY}),
         every=len(found),
         pending=layer.pending,
@@ -128,6 +138,7 @@ def one(request: AnyRequest, console: NamedDependency[Console], locid: FromPath[
         findings=findings,
         doubtful=doubtful,
         stored=stored,
+        fields=FIELDS,
         history=history[:_MOST_HISTORY],
         more_history=max(0, len(history) - _MOST_HISTORY),
         lines=Table(request, list(laid.place.ipblocks), {}, default=""),

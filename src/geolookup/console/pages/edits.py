@@ -1,5 +1,6 @@
 """Editing custom geolocations: each edit has a form at an address of its own, named as its command."""
 
+import json
 import secrets
 from collections.abc import Callable
 from typing import Any
@@ -10,18 +11,32 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from geolookup.console.console import Console, Html
-from geolookup.console.editing import WIDE, Does, Edit, Values, field_texts, handle, require_fitting, show, version
+from geolookup.console.editing import (
+    WIDE,
+    Does,
+    Edit,
+    Values,
+    field_texts,
+    handle,
+    show,
+    typed_blocks,
+    typed_fields,
+    version,
+    wrong_fields,
+)
 from geolookup.console.forms import AnyRequest, query, typed
+from geolookup.console.html import called
 from geolookup.model.addresses import range_ends
-from geolookup.model.countries import in_capitals
+from geolookup.model.checked import wrong_name
 from geolookup.model.errors import EditError, RequestRefusedError
-from geolookup.model.fields import DEGREES, FIELDS
+from geolookup.model.fields import FIELD_NAMES
 from geolookup.model.types import IPBlock
 from geolookup.sites.site import block_text
 from geolookup.state import custom_edits as edits
 from geolookup.state.custom_edits import Made
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
+from geolookup.state.generations.cities import cities_like
 from geolookup.sync import words
 
 
@@ -36,15 +51,16 @@ def _does(edit: Callable[[Editor], Made]) -> Does:
 
 
 class Create(Edit):
-    """A new geolocation, perhaps with its first block."""
+    """A new geolocation, perhaps with its name and its blocks."""
 
-    button, has_fields, block_label, block_may_wait = "Create it", True, "Block", True
+    button, has_name, has_fields, block_label, block_may_wait = "Create this site", True, True, "Networks", True
+    blocks_may_be_many = True
     hidden = ("once",)
     back = "/custom"
 
     def heading(self, values: Values) -> str:  # noqa: ARG002
         """See `Edit`."""
-        return "New custom geolocation"
+        return "New site"
 
     def seen(self, editor: Editor) -> str:  # noqa: ARG002
         """See `Edit`."""
@@ -52,32 +68,31 @@ class Create(Edit):
 
     def begin(self, request: AnyRequest) -> Values:
         """Empty, or as the link has it that led here."""
-        given = {field.name: query(request, field.name) for field in FIELDS}
-        return {**given, "block": query(request, "block"), "once": secrets.token_urlsafe(9)}
+        given = {name: query(request, name) for name in ("name", *FIELD_NAMES, "block")}
+        return {**given, "once": secrets.token_urlsafe(9)}
+
+    def wrong(self, console: Console, values: Values) -> dict[str, str]:
+        """See `Edit`."""
+        name = values["name"].strip()
+        wrongs = {**super().wrong(console, values), **wrong_fields(typed_fields(values), FIELD_NAMES)}
+        if name and (told := wrong_name(name)) is not None:
+            wrongs["name"] = told
+        return wrongs
 
     def does(self, values: Values) -> Does:
         """See `Edit`."""
-        fields: Any = {field.name: values[field.name].strip() for field in FIELDS}
-        fields["country"] = in_capitals(fields["country"])
-        ends = range_ends(values["block"]) if values["block"].strip() else None
-
-        def create(editor: Editor) -> tuple[int, str]:
-            locid, told = _does(edits.CREATE.of(fields=fields))(editor)
-            require_fitting(editor.get(locid).place.fields())
-            if ends is not None:
-                _, also = _does(edits.ADD_BLOCK.of(locid, blocks=[ends], wide=bool(values[WIDE])))(editor)
-                told = f"{told}; {also}"
-            return locid, told
-
-        return create
+        name, blocks = values["name"].strip() or None, typed_blocks(values["block"])
+        fields = typed_fields(values)
+        return _does(edits.CREATE.of(fields=fields, blocks=blocks, wide=bool(values[WIDE]), name=name))
 
 
 class _OfOne(Edit):
     """An edit of one geolocation."""
 
-    def __init__(self, laid: Laid) -> None:
+    def __init__(self, laid: Laid, site: str | None) -> None:
         self.laid = laid
         self.locid = laid.place.locid
+        self.name = called(laid.place, site)
 
     @property
     def back(self) -> str:
@@ -108,37 +123,39 @@ class _OfOne(Edit):
 
 
 class _Update(_OfOne):
-    button, has_fields = "Save the change", True
+    button, has_fields = "Save this place", True
 
     def heading(self, values: Values) -> str:  # noqa: ARG002
-        return f"Change geolocation {self.locid}"
+        return f"Change the place of {self.name}"
 
     def begin(self, request: AnyRequest) -> Values:  # noqa: ARG002
         return field_texts(self.laid.place.fields())
 
-    def does(self, values: Values) -> Does:
-        shown = field_texts(self.laid.place.fields())
+    def _changed(self, values: Values) -> dict[str, Any]:
+        shown, fields = field_texts(self.laid.place.fields()), typed_fields(values)
         # What came back as the browser was given it was not touched: it stays, also what no browser can send.
-        changed = {name: values[name].strip() for name in shown if values[name] != typed(shown[name])}
-        if "country" in changed:
-            changed["country"] = in_capitals(changed["country"])
+        return {name: fields[name] for name in shown if values[name] != typed(shown[name])}
+
+    def wrong(self, console: Console, values: Values) -> dict[str, str]:  # noqa: ARG002
+        changed = self._changed(values)
+        return wrong_fields({**self.laid.place.fields(), **changed}, changed)
+
+    def does(self, values: Values) -> Does:
+        changed = self._changed(values)
 
         def update(editor: Editor) -> tuple[int, str]:
             if not changed:
                 raise EditError(f"geolocation {self.locid} has these values already: nothing was changed")
-            made = edits.UPDATE.of(self.locid, fields=changed)(editor)
-            if changed.keys() & {"country", *DEGREES}:
-                require_fitting(editor.get(self.locid).place.fields())
-            return made.locid, made.text
+            return _does(edits.UPDATE.of(self.locid, fields=changed))(editor)
 
         return update
 
 
 class _Delete(_OfOne):
-    button, risky = "Delete it", True
+    button, risky = "Delete this site", True
 
     def heading(self, values: Values) -> str:  # noqa: ARG002
-        return f"Delete geolocation {self.locid} with {words.count(len(self.laid.place.ipblocks), 'block')}"
+        return f"Delete {self.name} with {words.count(len(self.laid.place.ipblocks), 'network')}"
 
     def does(self, values: Values) -> Does:  # noqa: ARG002
         return _does(edits.DELETE.of(self.locid))
@@ -148,10 +165,10 @@ class _Delete(_OfOne):
 
 
 class _AddBlock(_OfOne):
-    button, block_label = "Add it", "Block"
+    button, block_label = "Add this network", "Network"
 
     def heading(self, values: Values) -> str:  # noqa: ARG002
-        return f"Add a block to geolocation {self.locid}"
+        return f"Add a network to {self.name}"
 
     def does(self, values: Values) -> Does:
         blocks = [range_ends(values["block"])]
@@ -159,10 +176,10 @@ class _AddBlock(_OfOne):
 
 
 class _ReplaceBlock(_OfOne):
-    button, block_label, hidden = "Replace it", "New block", ("old",)
+    button, block_label, hidden = "Replace this network", "New network", ("old",)
 
     def heading(self, values: Values) -> str:
-        return f"Replace {values['old']} of geolocation {self.locid}"
+        return f"Replace {values['old']} of {self.name}"
 
     def begin(self, request: AnyRequest) -> Values:
         return {"old": query(request, "old"), "block": query(request, "old")}
@@ -173,20 +190,20 @@ class _ReplaceBlock(_OfOne):
 
 
 class _RemoveBlock(_OfOne):
-    button, hidden = "Remove it", ("old",)
+    button, hidden = "Remove this network", ("old",)
 
     def heading(self, values: Values) -> str:
-        return f"Remove {values['old']} from geolocation {self.locid}"
+        return f"Remove {values['old']} from {self.name}"
 
     def does(self, values: Values) -> Does:
         return _does(edits.REMOVE_BLOCK.of(self.locid, blocks=[range_ends(values["old"])]))
 
 
 class _ClearBlocks(_OfOne):
-    button, risky = "Remove them all", True
+    button, risky = "Remove all networks", True
 
     def heading(self, values: Values) -> str:  # noqa: ARG002
-        return f"Remove all {words.count(len(self.laid.place.ipblocks), 'block')} of geolocation {self.locid}"
+        return f"Remove all {words.count(len(self.laid.place.ipblocks), 'network')} of {self.name}"
 
     def does(self, values: Values) -> Does:  # noqa: ARG002
         return _does(edits.CLEAR_BLOCKS.of(self.locid))
@@ -235,7 +252,8 @@ def edit(request: AnyRequest, console: NamedDependency[Console], locid: FromPath
 def _edit(console: Console, locid: int, what: str) -> Edit:
     if what not in _FORMS:
         raise RequestRefusedError("there is no such page", problem="not-found")
-    return _FORMS[what](_laid(console, locid))
+    laid = _laid(console, locid)
+    return _FORMS[what](laid, console.layer().names.get(laid.place.locid))
 
 
 def _laid(console: Console, locid: int) -> Laid:
@@ -245,6 +263,19 @@ def _laid(console: Console, locid: int) -> Laid:
     """
     found = next((laid for laid in console.layer().laid if laid.place.locid == locid), None)
     return found or console.editor().get(locid)
+
+
+#: Cities that the picker offers.
+_MOST_CITIES = 8
+
+
+@get("/cities", sync_to_thread=True)
+def pick_city(request: AnyRequest, console: NamedDependency[Console]) -> Html:
+    """The cities of the default data that begin as is typed, to fill in the form of a place."""
+    begin = query(request, "city")
+    found = cities_like(console.home, console.directory().require_current().published, begin, _MOST_CITIES)
+    offers = [(city.place.place_text(), json.dumps(field_texts(city.place.fields()))) for city in found]
+    return console.page(request, "cities.html", cities=offers, begin=begin)
 
 
 def correction(place: dict[str, Any], block: IPBlock) -> str:
@@ -259,4 +290,4 @@ def correction(place: dict[str, Any], block: IPBlock) -> str:
     return f"/custom/create?{urlencode(given)}"
 
 
-HANDLERS = [create_form, create, edit_form, edit]
+HANDLERS = [pick_city, create_form, create, edit_form, edit]

@@ -18,7 +18,7 @@ from geolookup.state.publishing.catalogue import PREVIOUS, SERVED, Generations, 
 from geolookup.sync import words
 from geolookup.sync.pull.accept import accept
 
-PAGE = Page(title="Generations", path="/generations")
+PAGE = Page(title="Versions", path="/generations", icon="versions")
 
 #: Rows of each kind that a comparison shows.
 _MOST_ROWS = 50
@@ -118,11 +118,17 @@ def _diff(
 ) -> Html:
     directory = console.directory()
     old, new = query(request, "old") or PREVIOUS, query(request, "new") or SERVED
-    values: dict[str, Any] = dict.fromkeys(("sources", "impact", "stacks", "changed", "numbers", "losses"))
+    values: dict[str, Any] = dict.fromkeys(
+        ("sources", "impact", "stacks", "changed", "numbers", "losses", "then_and_now")
+    )
     try:
         with history.opened(directory, old, new) as sides:
             values["numbers"] = sides.old.current.generation, sides.new.current.generation
             values["stacks"] = sides.stacks()
+            values["then_and_now"] = [
+                (side.current.generation, words.contents(side.current.published["rows"]))
+                for side in (sides.old, sides.new)
+            ]
             blocks = max(side.current.published["rows"]["blocks"] for side in (sides.old, sides.new))
             if blocks <= _AT_ONCE_BLOCKS or query(request, "show") == "all" or asked is not None:
                 values["sources"] = sides.sources(top=_MOST_ROWS, blocks=True)

@@ -9,9 +9,10 @@ from litestar.di import NamedDependency
 from geolookup.base.text import network_text
 from geolookup.columns.counts import Counts
 from geolookup.console.console import Console, Html, Page
-from geolookup.console.files import spot
 from geolookup.console.forms import MAX_FILE_BYTES, READS, AnyRequest, count_dropped, dropped_name, query
 from geolookup.console.pages.edits import correction
+from geolookup.console.pages.home import home
+from geolookup.console.picture import picture
 from geolookup.lookup.asked import read_field
 from geolookup.lookup.explain_network import explained_facts
 from geolookup.lookup.ranges import pieces
@@ -19,11 +20,11 @@ from geolookup.lookup.record import TRAITS, leaves
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model.addresses import parse, range_ends
 from geolookup.model.continents import countries
-from geolookup.model.errors import GeoLookupError, InvalidAddressError
-from geolookup.model.types import IPBlock, Match
+from geolookup.model.errors import GeoLookupError, InvalidAddressError, InvalidRangeError
+from geolookup.model.types import Geolocation, IPBlock, Match
 from geolookup.state.base.vrfs import read_vrfs
 
-PAGE = Page(title="Look up", path="/")
+PAGE = Page(title="Look up", path="/", icon="find")
 
 #: Pieces of a range on one page.
 _MOST_PIECES = 200
@@ -33,6 +34,8 @@ _AT_ONCE_CUSTOM = 500
 _MOST_GROUPS = 100
 #: Values of a record on one page; a real one has some hundred.
 _MOST_LEAVES = 500
+#: Sites that a search names; more are on the page Sites.
+_MOST_SITES = 20
 
 
 @get("/", sync_to_thread=True)
@@ -40,12 +43,21 @@ def look_up(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """The start, with the answer to a query if there is one."""
     asked = query(request, "q")
     values: dict[str, Any] = dict.fromkeys(
-        ("match", "explained", "correct", "error", "pieces", "rest", "spot", "facts")
+        ("match", "explained", "correct", "error", "pieces", "rest", "picture", "facts", "sites", "more_sites", "home")
     )
     status, vrf = 200, query(request, "vrf")
-    if asked:
+    if not asked:
+        values["home"] = home(console)
+    else:
         try:
             values |= _answer(console, asked, vrf=vrf, why=query(request, "why") == "1")
+        except (InvalidAddressError, InvalidRangeError) as error:
+            found = _sites(console, asked)
+            if len(found) == 1:
+                return console.go(f"/custom/{found[0][0].locid}")
+            values |= {"sites": found[:_MOST_SITES], "more_sites": len(found) if len(found) > _MOST_SITES else 0}
+            if not found:
+                status, values["error"] = 422, f"{error}; and no site has this in its name or place"
         except GeoLookupError as error:
             status, values["error"] = 422, str(error)
     return console.page(request, "lookup.html", status, asked=asked, vrf=vrf, vrfs=_vrfs(console), **values)
@@ -53,11 +65,21 @@ def look_up(request: AnyRequest, console: NamedDependency[Console]) -> Html:
 
 def _vrfs(console: Console) -> list[str]:
     """The routing domains that the form offers; none if the state cannot tell."""
+    if console.directory().current_or_none() is None:
+        return []
     try:
         geo = console.geo()
         return geo.with_snapshot(lambda snapshot: sorted(read_vrfs(geo.home, snapshot.current)))
     except GeoLookupError:
         return []
+
+
+def _sites(console: Console, asked: str) -> list[tuple[Geolocation, str]]:
+    """The sites that are called so; else those with this in their name or place."""
+    layer, text = console.layer(), asked.casefold()
+    every = [(laid.place, layer.names.get(laid.place.locid, "")) for laid in layer.laid]
+    exact = [each for each in every if each[1].casefold() == text]
+    return exact or [each for each in every if text in f"{each[1]} {each[0].place_text()}".casefold()]
 
 
 def _answer(console: Console, asked: str, *, vrf: str, why: bool) -> dict[str, Any]:
@@ -75,16 +97,18 @@ def _answer(console: Console, asked: str, *, vrf: str, why: bool) -> dict[str, A
     at_once = geo.with_snapshot(_explained_soon)
     found_block = block if match is None else IPBlock.from_ends(match.first, match.last)
     place = None if match is None else match.geolocation
-    known = place is not None and place.latitude is not None and place.longitude is not None
+    folded = geo.with_snapshot(lambda snapshot: _folded(snapshot, geo.home, block))
     return {
         "address": block.startip,
         "match": match,
         "network": network,
         "who": "" if network is None else network_text(network.facts),
-        **geo.with_snapshot(lambda snapshot: _folded(snapshot, geo.home, block)),
+        "site": console.layer().names.get(place.locid) if place is not None and place.locid < 0 else None,
+        "has_coordinates": place is not None and place.latitude is not None and place.longitude is not None,
+        **folded,
         "explained": geo.explain(block.startip) if (why or at_once) and not vrf else None,
         "correct": _correct(found_block, match),
-        "spot": spot(place.latitude, place.longitude) if known else None,  # type: ignore[arg-type,union-attr]
+        "picture": None if place is None else picture(place, _radius_km(folded["record"])),
         "block": found_block,
     }
 
@@ -101,6 +125,12 @@ def _folded(snapshot: Snapshot, home: str, block: IPBlock) -> dict[str, Any]:
         "record_goes_on": len(found) > _MOST_LEAVES,
         "record_source": snapshot.place_source(*at),
     }
+
+
+def _radius_km(record: list[tuple[str, Any]]) -> float | None:
+    """How far an answer may be off, if the record of its place says it."""
+    found = next((value for path, value in record if path == "location.accuracy_radius"), None)
+    return float(found) if isinstance(found, int | float) else None
 
 
 def _block(asked: str) -> IPBlock:

@@ -18,11 +18,12 @@ from geolookup.columns.counts import Counts
 from geolookup.columns.map_content import CountryTotals, CustomPlace, custom_places
 from geolookup.console.console import Console, Html, Page
 from geolookup.console.forms import MAX_FILE_BYTES, READS, AnyRequest, Table, count_dropped, dropped_name, query
+from geolookup.console.html import called
 from geolookup.index.reader import IndexReader
 from geolookup.model.continents import countries
 from geolookup.model.errors import GeoLookupError, RequestRefusedError
 
-PAGE = Page(title="Map", path="/map")
+PAGE = Page(title="Map", path="/map", icon="map")
 
 #: Segments of a state that are walked at once; for more, the countries are shaded afterwards.
 _AT_ONCE_SEGMENTS = 300_000
@@ -33,12 +34,14 @@ _lock = threading.Lock()
 #: The walk over what is served, for as long as that stays.
 _walked: list[CountryTotals] = []
 
-_COLUMNS: dict[str, Any] = {
-    "locid": lambda each: -each.place.locid,
-    "place": lambda each: each.place.place_text().casefold(),
-    "addresses": lambda each: (-each.addresses_v4, -each.networks_v6),
-    "networks": lambda each: (-each.networks_v6, -each.addresses_v4),
-}
+
+def _columns(names: dict[int, str]) -> dict[str, Any]:
+    return {
+        "name": lambda each: called(each.place, names.get(each.place.locid)).casefold(),
+        "place": lambda each: each.place.place_text().casefold(),
+        "addresses": lambda each: (-each.addresses_v4, -each.networks_v6),
+        "networks": lambda each: (-each.networks_v6, -each.addresses_v4),
+    }
 
 
 @get("/map", sync_to_thread=True)
@@ -76,6 +79,7 @@ def _page(
         numbers = {str(group.fields["country"]): group.count for group in counted.groups("country")}
     elif query(request, "count") == "all" or base.segment_count_v4 + base.segment_count_v6 <= _AT_ONCE_SEGMENTS:
         numbers = _by_country(base, overlay, show)
+    names = console.layer().names
     places = custom_places(geo) if show in ("all", "custom") else []
     begins = map_drawing.steps(max(numbers.values(), default=0)) if numbers else []
     known = countries()
@@ -85,7 +89,7 @@ def _page(
         "map.html",
         status,
         show=show,
-        shows=[("all", "all"), ("custom", "custom layer"), ("default", "default layer")]
+        shows=[("all", "all"), ("custom", "your sites"), ("default", "the sources")]
         + ([(f"source:{each}", f"source {each}") for each in sources] if len(sources) > 1 else []),
         numbers=numbers,
         rows=rows,
@@ -100,9 +104,10 @@ def _page(
                 if len(code) == 2
             }
         ),
-        points=_json(_points(places)),
+        points=_json(_points(places, names)),
         outlines=f"/map/outlines/{_outlines()[1]}",
-        table=Table(request, places, _COLUMNS, default="locid"),
+        table=Table(request, places, _columns(names), default="addresses"),
+        names=names,
         elsewhere=sum(each.place.latitude is None or each.place.longitude is None for each in places),
         error=error,
     )
@@ -118,7 +123,7 @@ def _by_country(base: IndexReader, overlay: IndexReader, show: str) -> dict[str,
     return found.by_country(source=show.removeprefix("source:") if show != "all" else None)
 
 
-def _points(places: list[CustomPlace]) -> list[tuple[float, float, int, float, str]]:
+def _points(places: list[CustomPlace], names: dict[int, str]) -> list[tuple[float, float, int, float, str]]:
     """Latitude, longitude, locid, size from 0 to 1, and what it is called."""
     largest = max((each.size for each in places), default=0.0) or 1.0
     return [
@@ -127,7 +132,7 @@ def _points(places: list[CustomPlace]) -> list[tuple[float, float, int, float, s
             round(each.place.longitude, 3),
             each.place.locid,
             round(each.size / largest, 2),
-            harmless(each.place.place_text(), _LABEL_LENGTH),
+            harmless(called(each.place, names.get(each.place.locid)), _LABEL_LENGTH),
         )
         for each in places
         if each.place.latitude is not None and each.place.longitude is not None

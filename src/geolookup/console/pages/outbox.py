@@ -12,11 +12,21 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from geolookup.console.console import Console, Html, Page
-from geolookup.console.editing import WIDE, Does, Edit, Values, digest_of, field_texts, handle, require_fitting, show
+from geolookup.console.editing import (
+    WIDE,
+    Does,
+    Edit,
+    Values,
+    digest_of,
+    field_texts,
+    handle,
+    require_fitting,
+    show,
+    typed_fields,
+)
 from geolookup.console.forms import AnyRequest, Form, Table, query, typed
 from geolookup.console.runs import Run
 from geolookup.model.addresses import range_ends
-from geolookup.model.countries import in_capitals
 from geolookup.model.errors import EditError, GeoLookupError, RequestRefusedError
 from geolookup.model.fields import DEGREES, FIELD_NAMES, UNKNOWN
 from geolookup.sites.site import block_text
@@ -31,13 +41,22 @@ from geolookup.sync.push import plan as plans
 from geolookup.sync.push.push import push
 from geolookup.sync.push.report import PushReport
 
-PAGE = Page(title="Outbox", path="/outbox")
+PAGE = Page(title="Changes to send", path="/outbox", icon="send")
 
 _CONFLICTS = {
-    "hold": "hold the edit for me",
-    "mine": "send mine all the same",
-    "theirs": "take theirs, and drop mine",
+    "hold": "Ask me: nothing is overwritten",
+    "mine": "Keep mine, overwrite theirs",
+    "theirs": "Keep theirs, drop mine",
 }
+
+#: By why an edit is held: what sending it does to what the service has, and what dropping it leaves there.
+_WORDS: dict[str, tuple[str, str]] = {
+    "conflict": ("Keep mine, overwrite theirs", "Keep theirs"),
+    "gone": ("Create it again", "Leave it deleted"),
+    "another": ("Create mine as a new one", "Drop my change"),
+    "unclear": ("Create mine as a new one", "Drop my change"),
+}
+_OTHERWISE = ("Send it again", "Drop my change")
 
 
 @get("/outbox", sync_to_thread=True)
@@ -67,6 +86,7 @@ def outbox(request: AnyRequest, console: NamedDependency[Console]) -> Html:
         person=sum(row.state in PERSON_STATES for row in pending),
         has_service=has_service,
         run=console.runs.latest("push"),
+        names=layer.names,
     )
 
 
@@ -101,10 +121,10 @@ def pushing(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """The progress of the push under way, or the result of the last one."""
     run = console.runs.latest("push")
     if run is None:
-        return console.go("/outbox", "no push was made from this console yet")
+        return console.go("/outbox", "Nothing was sent from this console yet")
     report = run.report
     left = "" if report is None else ", ".join(f"{n} {state}" for state, n in words.left_over(report).items() if n)
-    return console.page(request, "push.html", run=run, report=report, left=left or "nothing left over")
+    return console.page(request, "push.html", run=run, report=report, left=left or "nothing is left over")
 
 
 def _on_conflict(text: str) -> Any:
@@ -137,7 +157,8 @@ def one(request: AnyRequest, console: NamedDependency[Console], number: FromPath
         "outbox_one.html",
         row=row,
         lines=conflict_lines(row, hold),
-        choices={what: kind for what, kind in _CHOICES.items() if kind.fits(row)},
+        name=console.layer().names.get(row.locid),
+        choices={what: kind(row, hold) for what, kind in _CHOICES.items() if kind.fits(row)},
         candidates=[hold.number] if hold is not None and "same" in CHOICES[hold.reason] else [],
     )
 
@@ -178,8 +199,9 @@ class Decision(Edit):
     #: What the link to it says.
     link: str
 
-    def __init__(self, row: OutboxRow) -> None:
+    def __init__(self, row: OutboxRow, hold: Hold | None) -> None:
         self.row = row
+        self.hold = hold
 
     @classmethod
     def fits(cls, row: OutboxRow) -> bool:
@@ -216,15 +238,18 @@ class Decision(Edit):
 
 
 class _Retry(Decision):
-    button, link = "Queue it again", "Retry: queue it again"
-    hint = "If it was held for a conflict, the next push overwrites the service's version with mine."
+    hint = "The next sending does it; until then nothing changes at the service."
+
+    def __init__(self, row: OutboxRow, hold: Hold | None) -> None:
+        super().__init__(row, hold)
+        self.link = self.button = _words(hold)[0]
 
     @classmethod
     def fits(cls, row: OutboxRow) -> bool:
         return row.state in PERSON_STATES
 
     def heading(self, values: Values) -> str:  # noqa: ARG002
-        return f"Retry edit {self.row.id}"
+        return self.link
 
     def does(self, values: Values) -> Does:  # noqa: ARG002
         def retry(editor: Editor) -> tuple[int, str]:
@@ -235,12 +260,12 @@ class _Retry(Decision):
 
 
 class _Amend(Decision):
-    button, link = "Save, and queue it again", "Edit: change what it says"
+    button, link = "Save, and send it again", "Change what is sent"
 
-    def __init__(self, row: OutboxRow) -> None:
-        super().__init__(row)
+    def __init__(self, row: OutboxRow, hold: Hold | None) -> None:
+        super().__init__(row, hold)
         self.has_fields = isinstance(row.edit, SettingFields)
-        self.block_label = "Block" if isinstance(row.edit, TakingBlock) else ""
+        self.block_label = "Network" if isinstance(row.edit, TakingBlock) else ""
 
     @classmethod
     def fits(cls, row: OutboxRow) -> bool:
@@ -248,7 +273,7 @@ class _Amend(Decision):
         return waits and isinstance(row.edit, SettingFields | TakingBlock)
 
     def heading(self, values: Values) -> str:  # noqa: ARG002
-        return f"Edit edit {self.row.id}"
+        return f"Change what change {self.row.id} sends"
 
     def begin(self, request: AnyRequest) -> Values:  # noqa: ARG002
         fields = field_texts(self.row.edit.fields) if isinstance(self.row.edit, SettingFields) else {}
@@ -257,12 +282,10 @@ class _Amend(Decision):
 
     def does(self, values: Values) -> Does:
         edit = self.row.edit
-        fields: dict[str, str] = {}
+        fields: dict[str, Any] = {}
         if isinstance(edit, SettingFields):
-            shown = field_texts(edit.fields)
-            fields = {name: values[name].strip() for name in shown if values[name] != typed(shown[name])}
-            if "country" in fields:
-                fields["country"] = in_capitals(fields["country"])
+            shown, given = field_texts(edit.fields), typed_fields(values)
+            fields = {name: given[name] for name in shown if values[name] != typed(shown[name])}
         block = range_ends(values["block"]) if self.block_label else None
 
         def amend(editor: Editor) -> tuple[int, str]:
@@ -277,15 +300,20 @@ class _Amend(Decision):
 
 
 class _Drop(Decision):
-    button, risky, link = "Drop it", True, "Drop: give it up"
-    hint = "Dropping a create also drops the later edits of that geolocation."
+    risky = True
+
+    def __init__(self, row: OutboxRow, hold: Hold | None) -> None:
+        super().__init__(row, hold)
+        self.link = self.button = _words(hold)[1]
+        if isinstance(row.edit, Create):
+            self.hint = "Later changes of this site, which was not created yet, are dropped with it."
 
     @classmethod
     def fits(cls, row: OutboxRow) -> bool:
         return row.state in (State.QUEUED, *PERSON_STATES)
 
     def heading(self, values: Values) -> str:  # noqa: ARG002
-        return f"Drop edit {self.row.id}"
+        return f"{self.link} (change {self.row.id})"
 
     def does(self, values: Values) -> Does:  # noqa: ARG002
         def drop(editor: Editor) -> tuple[int, str]:
@@ -296,15 +324,15 @@ class _Drop(Decision):
 
 
 class _Adopt(Decision):
-    button, locid_label, link = "Adopt it", "The service's geolocation", "Adopt: say what it became"
-    hint = "Say which of the service's geolocations the held create became."
+    button, locid_label, link = "Use this one", "Its number at the service", "It is there: say which one it is"
+    hint = "If the service has this site already, say under which number: then nothing is created twice."
 
     @classmethod
     def fits(cls, row: OutboxRow) -> bool:
         return row.state in PERSON_STATES and isinstance(row.edit, Create)
 
     def heading(self, values: Values) -> str:  # noqa: ARG002
-        return f"Adopt edit {self.row.id}"
+        return "Say which of the service's geolocations it is"
 
     def does(self, values: Values) -> Does:
         try:
@@ -340,7 +368,13 @@ def decide(request: AnyRequest, console: NamedDependency[Console], number: FromP
 def _decision(console: Console, number: int, what: str) -> Decision:
     if what not in _CHOICES:
         raise RequestRefusedError("there is no such page", problem="not-found")
-    return _CHOICES[what](console.editor().edit(number))
+    editor = console.editor()
+    row = editor.edit(number)
+    return _CHOICES[what](row, editor.hold(number) if row.state in PERSON_STATES else None)
+
+
+def _words(hold: Hold | None) -> tuple[str, str]:
+    return _OTHERWISE if hold is None else _WORDS.get(hold.reason, _OTHERWISE)
 
 
 HANDLERS = [outbox, plan, start_push, pushing, one, decision_form, decide]

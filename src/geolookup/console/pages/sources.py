@@ -1,25 +1,32 @@
-"""Sources: the stack in its order, with ages, licences and problems; and a sync that goes on without its page."""
+"""Sources: the stack in its order, with ages, licences and problems; changes of it; a sync, also without its page."""
 
+import os
 from dataclasses import dataclass
 
 from litestar import get, post
 from litestar.di import NamedDependency
 
 from geolookup.console.console import Console, Html, Page
-from geolookup.console.forms import AnyRequest
+from geolookup.console.forms import AnyRequest, Form, query
 from geolookup.console.runs import Run
-from geolookup.model.errors import HeldError, NoStateError, StateBusyError
+from geolookup.model.errors import GeoLookupError, HeldError, NoStateError, SettingsError, StateBusyError
 from geolookup.model.reports import SourceStatus, Status
+from geolookup.settings import edit
 from geolookup.settings.times import shown
+from geolookup.sources.adding import new_values, refuse_what_cannot_be_pulled
 from geolookup.sources.bundled import BUNDLED, MORE
-from geolookup.sources.definition import define
+from geolookup.sources.definition import define, refuse_location
+from geolookup.sources.providers import PRESETS
 from geolookup.state.base.parts import REGISTRY
 from geolookup.state.publishing import checks
 from geolookup.sync import words
 from geolookup.sync.pull.context import PullReport
 from geolookup.sync.pull.pull import pull
 
-PAGE = Page(title="Sources", path="/sources")
+#: The inputs of the form of a new source.
+_NEW = ("location", "name", "token_file", "position")
+
+PAGE = Page(title="Sources", path="/sources", icon="sources")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +63,65 @@ def stack(request: AnyRequest, console: NamedDependency[Console]) -> Html:
         sources=found,
         never=never,
         configured=bool(settings.stack),
+        order=[source.name for source in settings.stack],
         more=MORE if bundled and not settings.stack else None,
         when=shown,
         run=console.runs.latest("sync"),
     )
+
+
+@post("/sources", sync_to_thread=True)
+def change(request: AnyRequest, console: NamedDependency[Console]) -> Html:
+    """Move a source above or below its neighbour, or remove it."""
+    form: Form = request.state.form
+    name, step = form.text("name"), form.text("step")
+    if step == "remove":
+        edit.remove_source(name)
+        return console.go("/sources", f"{name} is removed: the next update publishes without it.")
+    order = [source.name for source in console.settings().stack]
+    if name not in order:
+        raise SettingsError(f"{name:.60} is not among the sources any more: nothing was changed")
+    place = order.index(name)
+    below = place + 2 if step == "down" else max(place - 1, 0)
+    edit.move_source(name, edit.Before(order[below]) if below < len(order) else "last")
+    return console.go("/sources", f"{name} moved {step}: the next update follows.")
+
+
+@get("/sources/remove", sync_to_thread=True)
+def remove_form(request: AnyRequest, console: NamedDependency[Console]) -> Html:
+    """The question before a source is removed."""
+    return console.page(request, "source_remove.html", name=query(request, "name"))
+
+
+@get("/sources/add", sync_to_thread=True)
+def add_form(request: AnyRequest, console: NamedDependency[Console]) -> Html:
+    """The form of a new source."""
+    return _add_form(request, console, {"location": query(request, "location"), "position": "last"})
+
+
+def _add_form(
+    request: AnyRequest, console: Console, values: dict[str, str], status: int = 200, error: str | None = None
+) -> Html:
+    values = {name: values.get(name, "") for name in _NEW}
+    return console.page(request, "source_add.html", status, values=values, presets=PRESETS, error=error)
+
+
+@post("/sources/add", sync_to_thread=True)
+def add(request: AnyRequest, console: NamedDependency[Console]) -> Html:
+    """Add a source to the settings, as `geolookup source add` does."""
+    form: Form = request.state.form
+    typed = {name: form.text(name) for name in _NEW}
+    try:
+        refuse_location(typed["location"])
+        values = new_values(typed["location"], typed["name"] or None, None, {})
+        if typed["token_file"]:
+            values["token_file"] = os.path.abspath(os.path.expanduser(typed["token_file"]))
+        source = edit.read_new_source(values)
+        refuse_what_cannot_be_pulled(typed["location"], source, define(source))
+        edit.add_source(values, "first" if typed["position"] == "first" else "last")
+    except GeoLookupError as wrong:
+        return _add_form(request, console, typed, 422, str(wrong))
+    return console.go("/sources", f"{source.name} is added: the next update pulls it.")
 
 
 @post("/sources/sync", sync_to_thread=True)
@@ -82,7 +144,7 @@ def syncing(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """The progress of the sync under way, or the result of the last one."""
     run = console.runs.latest("sync")
     if run is None:
-        return console.go("/sources", "No sync was made from this console yet.")
+        return console.go("/sources", "No update was made from this console yet.")
     report = run.report
     return console.page(
         request,
@@ -95,4 +157,4 @@ def syncing(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     )
 
 
-HANDLERS = [stack, start_sync, syncing]
+HANDLERS = [stack, change, remove_form, add_form, add, start_sync, syncing]

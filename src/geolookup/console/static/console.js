@@ -54,3 +54,26 @@ document.addEventListener("drop", (event) => {
   form().querySelector("input[type=file]").files = event.dataTransfer.files;
   form().requestSubmit();
 });
+
+// A picked city fills in the fields of its place.
+document.addEventListener("click", (event) => {
+  const picked = event.target.closest("[data-fill]");
+  if (!picked) return;
+  const inputs = picked.closest("form").elements;
+  for (const [name, text] of Object.entries(JSON.parse(picked.dataset.fill))) if (inputs[name]) inputs[name].value = text;
+  picked.closest(".offers").replaceChildren();
+  (inputs.block || inputs.latitude).focus();
+});
+
+// Back keeps what was typed: no page is stored, so the tab remembers the fields of its forms.
+const typed = () => `typed ${location.pathname}${location.search}`;
+const inputs = () => [...document.querySelectorAll("form[method=post] input")].filter((each) => !["hidden", "file", "radio", "checkbox"].includes(each.type));
+const back = () => {
+  const kept = JSON.parse(sessionStorage.getItem(typed()) || "{}");
+  for (const each of inputs()) if (each.name in kept) each.value = kept[each.name];
+};
+document.addEventListener("input", (event) => {
+  if (!event.target.closest("form[method=post]")) return;
+  sessionStorage.setItem(typed(), JSON.stringify(Object.fromEntries(inputs().map((each) => [each.name, each.value]))));
+});
+if (performance.getEntriesByType("navigation").some((each) => each.type === "back_forward")) back();

@@ -62,7 +62,7 @@
     const [, name, number] = of[code] || [0, "", "0"];
     return popup([
       paragraph(`${name || code || "?"}: ${number} ${unit}`),
-      ...(code ? [paragraph(element("a", `Custom geolocations in ${code}`, `/custom?country=${encodeURIComponent(code)}`))] : []),
+      ...(code ? [paragraph(element("a", `Sites in ${code}`, `/custom?country=${encodeURIComponent(code)}`))] : []),
     ]);
   };
 
@@ -91,7 +91,7 @@
       const list = element("ul");
       for (const [, , locid, , label] of each.slice(0, MOST_NAMED)) {
         const line = element("li");
-        line.append(element("a", `${label} (${locid})`, `/custom/${locid}`));
+        line.append(element("a", label, `/custom/${locid}`));
         list.append(line);
       }
       const more = each.length > MOST_NAMED ? [paragraph(element("a", `and ${each.length - MOST_NAMED} more`, "/custom"))] : [];

@@ -1,0 +1,82 @@
+"""Home, above the search field: what is served, how many sites, the last run, and what waits for a person."""
+
+from dataclasses import dataclass
+
+from geolookup.console.console import Console
+from geolookup.model.reports import Status
+from geolookup.settings.times import in_words, of_day, shown
+from geolookup.state.edits.outbox.row import PERSON_STATES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """A problem in words, the words of the link to its remedy, and where that leads."""
+
+    text: str
+    remedy: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Home:
+    """The state at a glance. ``served`` has each source with the day of its data."""
+
+    served: list[tuple[str, str]]
+    sites: int
+    to_send: int
+    decide: int
+    last_run: str
+    failed: bool
+    troubles: list[Trouble]
+
+
+def home(console: Console) -> Home | None:
+    """The state at a glance; None if nothing was published yet."""
+    if console.directory().current_or_none() is None:
+        return None
+    status, layer = console.geo().status(), console.layer()
+    decide = sum(row.state in PERSON_STATES for row in layer.pending)
+    failed = next(iter(status.failures), None)
+    return Home(
+        served=[(source.name, of_day(source.dated)) for source in status.sources if source.serves],
+        sites=len(layer.laid),
+        to_send=len(layer.pending),
+        decide=decide,
+        last_run=f"failed at {shown(failed.at)}" if failed else f"{in_words(status.age_s)} ago",
+        failed=failed is not None,
+        troubles=[*_troubles(status), *_of_sites(decide, len(layer.findings))],
+    )
+
+
+def _troubles(status: Status) -> list[Trouble]:
+    found = (
+        [] if status.problem is None else [Trouble(text=status.problem, remedy="See the versions", path="/generations")]
+    )
+    for failure in status.failures:
+        remedy, path = ("Send again", "/outbox") if failure.stage == "push" else ("Update now", "/sources")
+        found.append(Trouble(text=f"The last {failure.run} failed: {failure.message}", remedy=remedy, path=path))
+    for source in status.sources:
+        if source.held:
+            text = f"A new version of {source.name} was not published: much would change"
+            found.append(Trouble(text=text, remedy="Look, and decide", path="/generations#held"))
+        if source.problem is not None:
+            found.append(Trouble(text=f"{source.name}: {source.problem}", remedy="See the sources", path="/sources"))
+        elif source.overdue or source.stale:
+            why = (
+                "must be replaced by a newer version, by its licence"
+                if source.overdue
+                else "is older than it should be"
+            )
+            found.append(Trouble(text=f"{source.name} {why}", remedy="Update now", path="/sources"))
+    return found
+
+
+def _of_sites(decide: int, findings: int) -> list[Trouble]:
+    found = []
+    if decide:
+        text = f"{decide} {'change of a site waits' if decide == 1 else 'changes of sites wait'} for your decision"
+        found.append(Trouble(text=text, remedy="Decide", path="/outbox"))
+    if findings:
+        text = f"{findings} {'problem' if findings == 1 else 'problems'} of your sites' networks"
+        found.append(Trouble(text=text, remedy="See the sites", path="/custom?show=doubtful"))
+    return found

@@ -1,0 +1,125 @@
+"""What is kept and handed on: who changed what and when, files of sites and answers, and backups."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import IO, Any
+
+from litestar import get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+from litestar.response import Stream
+
+from geolookup.console.console import Console, Html
+from geolookup.console.forms import AnyRequest, Form, Table
+from geolookup.exports.export import ExportForm, export
+from geolookup.model.errors import GeoLookupError, RequestRefusedError, StateError
+from geolookup.settings.times import shown
+from geolookup.sites.file import write_sites
+from geolookup.sites.plan import export_sites
+from geolookup.state.base.clock import wall
+from geolookup.state.publishing import archive
+
+#: Lines of the history that are read at most; the command has all.
+_MOST_LINES = 2_000
+_CHUNK_BYTES = 1 << 18
+#: Files of answers, each with its words, its form, and what it is limited to.
+_FILES: dict[str, tuple[str, ExportForm, dict[str, Any]]] = {
+    "answers.mmdb": ("All answers as a MaxMind DB", "mmdb", {}),
+    "answers.csv": ("All answers as CSV", "csv", {}),
+    "sites.geofeed.csv": ("Your public networks as a geofeed (RFC 8805)", "geofeed", {"public_only": True}),
+}
+
+
+@get("/history", sync_to_thread=True)
+def history(request: AnyRequest, console: NamedDependency[Console]) -> Html:
+    """Who changed what and when, the newest first."""
+    editor = console.editor()
+    lines = editor.history(newest=_MOST_LINES)[::-1]
+    return console.page(
+        request,
+        "history.html",
+        table=Table(request, lines, {}, default=""),
+        names=editor.site_names(),
+        whole=len(lines) < _MOST_LINES,
+    )
+
+
+@get("/export", sync_to_thread=True)
+def exports(request: AnyRequest, console: NamedDependency[Console]) -> Html:
+    """The files that can be had."""
+    return console.page(request, "export.html", files=_FILES, error=None)
+
+
+@get("/export/{name:str}", sync_to_thread=True)
+def one_export(request: AnyRequest, console: NamedDependency[Console], name: FromPath[str]) -> Any:
+    """One file."""
+    try:
+        return _download(console, name)
+    except GeoLookupError as error:
+        if isinstance(error, RequestRefusedError):
+            raise
+        return console.page(request, "export.html", 409, files=_FILES, error=str(error))
+
+
+def _download(console: Console, name: str) -> Stream:
+    file = tempfile.TemporaryFile()  # noqa: SIM115  # closed once it is sent
+    try:
+        if name in ("sites.toml", "sites.csv"):
+            text = write_sites(export_sites(console.editor()), "toml" if name == "sites.toml" else "csv")
+            file.write(text.encode("utf-8"))
+        elif name in _FILES:
+            _, form, options = _FILES[name]
+            export(console.geo(), form, file, **options)
+        else:
+            raise RequestRefusedError("there is no such file", problem="not-found")
+    except BaseException:
+        file.close()
+        raise
+    file.seek(0)
+    headers = {"content-disposition": f'attachment; filename="geolookup-{name}"'}
+    return Stream(_chunks(file), media_type="application/octet-stream", headers=headers)
+
+
+def _chunks(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        while chunk := file.read(_CHUNK_BYTES):
+            yield chunk
+
+
+@get("/backups", sync_to_thread=True)
+def backups(request: AnyRequest, console: NamedDependency[Console]) -> Html:
+    """The backups of the edits that are made by themselves, and the form for one of everything."""
+    return _backups(request, console)
+
+
+def _backups(
+    request: AnyRequest, console: Console, status: int = 200, error: str | None = None, path: str = ""
+) -> Html:
+    found = []
+    for each in console.directory().edits.backups():
+        try:
+            at = datetime.fromtimestamp(os.stat(each).st_mtime, UTC)
+        except OSError:
+            continue  # it was not made yet
+        found.append((each, shown(at)))
+    suggested = os.path.join(os.path.expanduser("~"), f"geolookup-{wall().date()}.tar.gz")
+    return console.page(request, "backups.html", status, backups=found, target=path or suggested, error=error)
+
+
+@post("/backups", sync_to_thread=True)
+def back_up(request: AnyRequest, console: NamedDependency[Console]) -> Html:
+    """Write a backup of the state, as `geolookup state backup` does."""
+    form: Form = request.state.form
+    path = os.path.expanduser(form.text("path"))
+    try:
+        if not os.path.isabs(path) or "\0" in path:
+            raise StateError("give the whole path of the file, from / on")
+        made = archive.backup(console.directory(), path)
+    except GeoLookupError as error:
+        return _backups(request, console, 422, str(error), path)
+    return console.go("/backups", f"Version {made.generation} and all changes are in {made.path}, verified.")
+
+
+HANDLERS = [history, exports, one_export, backups, back_up]

@@ -1,0 +1,173 @@
+"""A sheet of sites: uploaded, read and compared as `custom plan` does, applied as `custom apply` does, and undone."""
+
+import io
+import secrets
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+from litestar import get, post
+from litestar.di import NamedDependency
+
+from geolookup.console.console import Console, Html
+from geolookup.console.editing import digest_of
+from geolookup.console.forms import MAX_SHEET_BYTES, AnyRequest, Form, read_dropped
+from geolookup.history.preview import EditPreview, preview_edit
+from geolookup.model.errors import EditError, GeoLookupError
+from geolookup.sites.file import read_sites
+from geolookup.sites.plan import SitesPlan, apply_sites, plan_sites
+from geolookup.sites.site import Problems, Site
+from geolookup.sites.undo import Undone, plan_undo, undo
+from geolookup.state.editor import Editor
+from geolookup.sync import words
+
+#: Steps of a plan on one page.
+_MOST_STEPS = 200
+#: Segments that are compared place by place; for more, answers are counted by country.
+_AT_ONCE_SEGMENTS = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sheet:
+    """An uploaded sheet, as long as its plan is looked at."""
+
+    number: str
+    name: str
+    content: bytes = field(repr=False)
+
+    def read(self) -> tuple[list[Site], Problems]:
+        """Its sites, and what is wrong with others.
+
+        :raises DataFileError: if it cannot be read
+        """
+        problems = Problems()
+        return read_sites(self.name, stream=io.BytesIO(self.content), problems=problems), problems
+
+
+class _Kept:
+    """The sheet that was uploaded last: there is one browser."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._latest: dict[int, _Sheet] = {}
+
+    def keep(self, console: Console, name: str, content: bytes) -> _Sheet:
+        """Keep a sheet in place of the one before."""
+        with self._lock:
+            self._latest.clear()
+            found = self._latest[id(console)] = _Sheet(number=secrets.token_urlsafe(9), name=name, content=content)
+        return found
+
+    def get(self, console: Console, number: str) -> _Sheet:
+        """The sheet of this number.
+
+        :raises EditError: if another one was uploaded since
+        """
+        with self._lock:
+            found = self._latest.get(id(console))
+        if found is None or found.number != number:
+            raise EditError("this sheet is not kept any more, since another one was uploaded: upload it again")
+        return found
+
+
+_kept = _Kept()
+
+
+@get("/custom/sheet", sync_to_thread=True)
+def sheet_form(request: AnyRequest, console: NamedDependency[Console]) -> Html:
+    """The form for a sheet, and the undo of the last step."""
+    return _page(request, console)
+
+
+@post("/custom/sheet", sync_to_thread=True, request_max_body_size=MAX_SHEET_BYTES)
+def sheet(request: AnyRequest, console: NamedDependency[Console]) -> Html:
+    """Show what an uploaded sheet would change, or make it so."""
+    form: Form = request.state.form
+    try:
+        if form.text("step") == "apply":
+            return _apply(console, form)
+        return _plan(request, console, _kept.keep(console, *read_dropped(request)))
+    except GeoLookupError as error:
+        return _page(request, console, status=422, error=str(error))
+
+
+def _plan(request: AnyRequest, console: Console, found: _Sheet) -> Html:
+    sites, problems = found.read()
+    editor = console.editor()
+    plan = plan_sites(editor, sites, problems=problems)
+    preview: EditPreview | None = None
+    if plan.edits:
+
+        def applied(editor: Editor) -> None:
+            apply_sites(editor, sites, file=found.name)
+
+        preview = preview_edit(console.directory(), editor, applied, most=_AT_ONCE_SEGMENTS, whole=True)
+    return _page(
+        request,
+        console,
+        sheet=found,
+        plan=plan,
+        preview=preview,
+        held=plan.summary.reasons_to_hold(console.settings()),
+        seen=_seen(plan),
+    )
+
+
+def _seen(plan: SitesPlan) -> str:
+    """The form's mark of a plan: another text if the plan is another one."""
+    steps = [(str(each.kind), each.site, each.fields, str(each.block)) for each in plan.changes]
+    return digest_of([*steps, plan.summary.describe()])
+
+
+def _apply(console: Console, form: Form) -> Html:
+    found = _kept.get(console, form.text("sheet"))
+    sites, problems = found.read()
+    editor = console.editor()
+    guard = None if form.text("accept") else console.settings()
+    editor.sessions.back_up()  # which a transaction cannot
+    with editor.transaction():  # which forgets all of it, if it is not what was shown
+        made = apply_sites(editor, sites, file=found.name, guard=guard, problems=problems)
+        if _seen(made) != form.text("seen"):
+            raise EditError(
+                "the sites were changed meanwhile: nothing was done. Upload the sheet again to look once more"
+            )
+    number = len(made.edits)
+    told = f"{words.count(number, 'change')} made from {found.name}" if number else "Nothing had to be changed"
+    return console.go("/custom/sheet", f"{told}. {console.pending_text(editor)}.")
+
+
+@get("/custom/undo", sync_to_thread=True)
+def undo_form(request: AnyRequest, console: NamedDependency[Console]) -> Html:
+    """What undoing the last step would do."""
+    editor = console.editor()
+    try:
+        found = plan_undo(editor)
+    except GeoLookupError as error:
+        return console.page(request, "undo.html", 409, undone=None, error=str(error), seen="", shown=_MOST_STEPS)
+    return console.page(request, "undo.html", undone=found, error=None, seen=_step(found), shown=_MOST_STEPS)
+
+
+@post("/custom/undo", sync_to_thread=True)
+def undo_last(request: AnyRequest, console: NamedDependency[Console]) -> Html:
+    """Undo the last step, if it is the one that was shown."""
+    form: Form = request.state.form
+    editor = console.editor()
+    with editor.transaction():  # which forgets all of it, if it is not what was shown
+        made = undo(editor)
+        if _step(made) != form.text("seen"):
+            raise EditError("something else was changed meanwhile: nothing was undone. Look again at what would be")
+    number = len(made.changes)
+    told = f"Undone: {words.count(number, 'change')}" if number else "Nothing had to be undone"
+    return console.go("/custom", "; ".join([told, *made.notes]) + f". {console.pending_text(editor)}.")
+
+
+def _step(undone: Undone) -> str:
+    return ",".join(str(step.number) for step in undone.steps)
+
+
+def _page(request: AnyRequest, console: Console, status: int = 200, **values: Any) -> Html:
+    given: dict[str, Any] = {**dict.fromkeys(("sheet", "plan", "preview", "held", "seen", "error")), **values}
+    return console.page(request, "sheet.html", status, shown=_MOST_STEPS, **given)
+
+
+HANDLERS = [sheet_form, sheet, undo_form, undo_last]

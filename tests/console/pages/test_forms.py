@@ -1,0 +1,143 @@
+"""The form of a site: a city is picked, all that is wrong is said at once beside its field, and Back keeps it."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from geolookup.sync.opening import open_editor
+from tests.console.many import many
+from tests.support.users.running_console import RunningConsole, Visitor, hidden
+
+
+@pytest.fixture(scope="module")
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole]:
+    """A console whose source has a few cities of the world."""
+    home, settings = many(tmp_path_factory.mktemp("forms"), count=3)
+    with RunningConsole(home, settings=lambda: settings) as running:
+        yield running
+
+
+def test_a_city_is_picked_and_a_site_made_by_the_keyboard_alone(tab: Any, console: RunningConsole) -> None:
+    tab.goto(f"{console.url}/custom/create")
+    tab.get_by_label("Name").focus()
+    tab.keyboard.type("Our new office in Lyon")
+    tab.keyboard.press("Tab")
+    tab.keyboard.type("lyo")
+    tab.get_by_role("button", name="Lyon, ARA, 69001, FR").wait_for()
+    tab.keyboard.press("Tab")
+    tab.keyboard.press("Enter")
+    assert tab.get_by_label("Country code").input_value() == "FR"
+    assert tab.get_by_label("Latitude").input_value() == "45.76"
+    assert tab.evaluate("document.activeElement.id") == "block"
+    tab.keyboard.type("10.99.0.0-10.99.0.29, 10.98.0.0/24")
+    tab.keyboard.press("Enter")
+    tab.get_by_role("region", name="Whose answer would change").get_by_text("286 IPv4").wait_for()
+    tab.get_by_role("button", name="Create this site").focus()
+    tab.keyboard.press("Enter")
+    tab.get_by_role("heading", level=1, name="Our new office in Lyon").wait_for()
+    with open_editor(console.home) as editor:
+        place = editor.get(editor.sites()["Our new office in Lyon"]).place
+    assert (place.city, place.country, len(place.ipblocks)) == ("Lyon", "FR", 2)
+
+
+def test_without_scripts_a_place_gets_the_coordinates_of_its_city(console: RunningConsole, mine: Visitor) -> None:
+    fields = {"name": "Bare", "country": "PL", "city": "łódź", "block": "10.97.0.0/24"}
+    looked = mine.fill("/custom/create", **fields, step="check")
+    mine.post("/custom/create", data={**hidden(looked.text), **fields, "step": "save"})
+    with open_editor(console.home) as editor:
+        assert editor.get(editor.sites()["Bare"]).place.latitude == 51.77
+
+
+def test_the_picker_knows_accents_and_passes_signs_over(mine: Visitor) -> None:
+    assert "Łódź, LD, 90-001, PL" in mine.get("/cities?city=łód").text
+    for text in ("%", "_", "\\", "'", "Nowhere"):
+        assert "data-fill" not in mine.get("/cities", params={"city": text}).text
+    assert "<li" not in mine.get("/cities?city=").text
+
+
+def test_a_comma_is_read_as_the_decimal_sign(console: RunningConsole, mine: Visitor) -> None:
+    fields = {"name": "Bonn", "country": "DE", "city": "Bonn", "latitude": "50,73", "longitude": "7,1"}
+    looked = mine.fill("/custom/create", **fields, step="check")
+    assert 'value="50,73"' in looked.text
+    told = mine.post("/custom/create", data={**hidden(looked.text), **fields, "step": "save"})
+    with open_editor(console.home) as editor:
+        locid = editor.sites()["Bonn"]
+        assert (editor.get(locid).place.latitude, editor.get(locid).place.longitude) == (50.73, 7.1)
+    assert told.url.path == f"/custom/{locid}"
+
+
+def test_all_that_is_wrong_is_said_at_once_each_beside_its_field(tab: Any, console: RunningConsole) -> None:
+    tab.goto(f"{console.url}/custom/create")
+    typed = {"Name": "Köln", "Country code": "Germany", "Latitude": "north", "Longitude": "7", "Networks": "10.0.0.1/8"}
+    for label, text in typed.items():
+        tab.get_by_label(label).fill(text)
+    tab.get_by_role("button", name="Show whose answer would change").click()
+    tab.get_by_text("look at the marked fields").wait_for()
+    for label, said in {"Country code": "DE", "Latitude": "north", "Networks": "10.0.0.0/8"}.items():
+        field = tab.get_by_label(label)
+        assert field.get_attribute("aria-invalid") == "true"
+        (wrong,) = [each for each in field.get_attribute("aria-describedby").split() if each.endswith("-wrong")]
+        assert said in tab.locator(f"#{wrong}").inner_text()
+    for label, text in typed.items():
+        assert tab.get_by_label(label).input_value() == text
+    assert tab.locator("[aria-invalid]").count() == 3
+
+
+def test_back_keeps_what_was_typed(tab: Any, console: RunningConsole) -> None:
+    tab.goto(f"{console.url}/custom/create")
+    tab.get_by_label("Name").fill("Half typed")
+    tab.get_by_label("Latitude").fill("50,7")
+    tab.get_by_role("navigation", name="Pages").get_by_role("link", name="Sites").click()
+    tab.get_by_role("heading", level=1, name="Sites").wait_for()
+    tab.go_back()
+    tab.get_by_role("heading", level=1, name="New site").wait_for()
+    assert tab.get_by_label("Name").input_value() == "Half typed"
+    assert tab.get_by_label("Latitude").input_value() == "50,7"
+    tab.goto(f"{console.url}/custom/create")
+    assert tab.get_by_label("Name").input_value() == ""
+
+
+def test_a_name_that_is_taken_is_refused(mine: Visitor) -> None:
+    (name,) = re.findall(r">(Łódź, ulica[^<]*)</a>", mine.get("/custom").text)[:1]
+    fields = {"name": name, "country": "PL", "latitude": "51", "longitude": "19"}
+    answer = mine.fill("/custom/create", **fields, step="check")
+    assert (answer.status_code, "there is a site" in answer.text) == (422, True)
+
+
+def test_sources_are_added_moved_and_removed(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, settings = many(tmp_path, count=1)
+    table = settings.sources[0].location
+    monkeypatch.setenv("GEOLOOKUP_CONFIG", str(tmp_path / "settings.toml"))
+    with RunningConsole(home) as running, running.client() as client:
+
+        def order() -> list[str]:
+            return [source.name for source in running.console.settings().stack]
+
+        form = client.get("/sources/add").text
+        for name, position in (("below", "last"), ("above", "first"), ("between", "last")):
+            sent = {**hidden(form), "location": str(table), "name": name, "position": position}
+            assert f"{name} is added" in client.post("/sources/add", data=sent).text
+        assert order() == ["above", "below", "between"]
+        wrong = client.post("/sources/add", data={**hidden(form), "location": "dbip-city-lit"})
+        assert (wrong.status_code, "did you mean dbip-city-lite?" in wrong.text) == (422, True)
+        assert 'value="dbip-city-lit"' in wrong.text
+        assert (
+            "above moved down" in client.post("/sources", data={**hidden(form), "name": "above", "step": "down"}).text
+        )
+        assert order() == ["below", "above", "between"]
+        client.post("/sources", data={**hidden(form), "name": "above", "step": "down"})
+        client.post("/sources", data={**hidden(form), "name": "between", "step": "up"})
+        assert order() == ["between", "below", "above"]
+        asked = client.get("/sources/remove?name=below").text
+        assert "Remove the source below?" in asked
+        assert (
+            "below is removed"
+            in client.post("/sources", data={**hidden(asked), "name": "below", "step": "remove"}).text
+        )
+        assert order() == ["between", "above"]
+        assert client.post("/sources", data={**hidden(form), "name": "below", "step": "up"}).status_code == 409

@@ -1,0 +1,157 @@
+"""A sheet of sites in the browser: read, planned, applied, undone; and what else is kept: history, exports, backups."""
+
+import re
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from geolookup.sites.file import read_sites
+from geolookup.sync.opening import open_editor
+from tests.support.data.two_sources import NOTHING, state
+from tests.support.users.running_console import RunningConsole, Visitor, hidden
+
+HEAD = "name,country,region,city,postalcode,latitude,longitude,dmacode,areacode,blocks\n"
+LODZ = "Łódź office,PL,LD,Łódź,,51.77,19.46,,,12.1.0.0/24\n"
+LYON = "Lyon,FR,ARA,Lyon,,45.76,4.84,,,12.2.0.0/24 12.3.0.0/25\n"
+
+
+@pytest.fixture
+def console(tmp_path: Path) -> Iterator[RunningConsole]:
+    with RunningConsole(state(tmp_path)) as running:
+        yield running
+
+
+@pytest.fixture
+def visitor(console: RunningConsole) -> Iterator[Visitor]:
+    with console.client() as client:
+        yield client
+
+
+def sites(console: RunningConsole) -> set[str]:
+    with open_editor(console.home) as editor:
+        return set(editor.sites())
+
+
+def upload(visitor: Visitor, text: str, name: str = "sites.csv") -> Any:
+    return visitor.post(
+        "/custom/sheet", data=hidden(visitor.get("/custom/sheet").text), files={"file": (name, text.encode())}
+    )
+
+
+def test_a_sheet_is_dropped_looked_at_applied_and_undone(console: RunningConsole, browser: Any, tmp_path: Path) -> None:
+    sheet = tmp_path / "sites.csv"
+    sheet.write_text(HEAD + LODZ + LYON, encoding="utf-8")
+    watched = console.tab(browser)
+    tab = watched.page()
+    tab.goto(f"{console.url}/custom")
+    tab.get_by_role("link", name="Upload a sheet").click()
+    tab.get_by_label("Your sheet").set_input_files(sheet)
+    tab.get_by_role("button", name="Show what it would change").click()
+    assert "Sites in the file: 2 (2 to create)" in tab.get_by_role("status").inner_text()
+    assert "create Łódź office" in tab.get_by_role("region", name="5 changes").inner_text()
+    assert "640 IPv4" in tab.get_by_role("region", name="Whose answer would change").inner_text()
+    assert not sites(console) & {"Lyon"}
+    tab.get_by_role("button", name="Make these changes").click()
+    assert "5 changes made from sites.csv" in tab.get_by_role("status").inner_text()
+    assert sites(console) >= {"Lyon", "Łódź office"}
+    tab.get_by_role("link", name="Undo the last change of sites").click()
+    assert "5 changes" in tab.locator("main").inner_text()
+    tab.get_by_role("button", name="Undo it").click()
+    assert "Undone: " in tab.get_by_role("status").first.inner_text()
+    assert console.console.geo().match("12.1.0.1") is None
+    watched.close()
+    assert watched.unwanted == []
+
+
+def test_a_sheet_that_cannot_be_made_says_all_that_is_wrong(console: RunningConsole, visitor: Visitor) -> None:
+    answer = upload(visitor, HEAD + LODZ.replace("51.77", "951") + LYON.replace("12.2.0.0/24", "12.2.0.1/24"))
+    assert answer.status_code == 422
+    assert "line 2" in answer.text
+    assert "line 3" in answer.text
+    assert upload(visitor, "", "").status_code == 422
+    assert not sites(console) & {"Lyon"}
+
+
+def test_a_plan_that_was_overtaken_is_not_applied(console: RunningConsole, visitor: Visitor) -> None:
+    shown = upload(visitor, HEAD + LODZ + LYON)
+    with open_editor(console.home) as editor:
+        editor.create(name="Lyon", **{**NOTHING, "country": "FR"})
+    sent = {**hidden(shown.text), "step": "apply"}
+    answer = visitor.post("/custom/sheet", data=sent)
+    assert (answer.status_code, "the sites were changed meanwhile" in answer.text) == (422, True)
+    assert "Łódź office" not in sites(console)
+    upload(visitor, HEAD + LODZ)
+    assert "another one was uploaded" in visitor.post("/custom/sheet", data=sent).text
+
+
+def test_a_sheet_that_lost_most_rows_needs_a_tick(console: RunningConsole, visitor: Visitor) -> None:
+    many = "".join(f"Site {n},FR,,Lyon,,45.76,4.84,,,12.4.{n}.0/24\n" for n in range(40))
+    visitor.post("/custom/sheet", data={**hidden(upload(visitor, HEAD + many).text), "step": "apply"})
+    shown = upload(visitor, HEAD + many.split("\n")[0] + "\n")
+    assert "This is meant" in shown.text
+    sent = {**hidden(shown.text), "step": "apply"}
+    assert visitor.post("/custom/sheet", data=sent).status_code == 422
+    assert len(sites(console)) >= 40
+    assert "changes made" in visitor.post("/custom/sheet", data={**sent, "accept": "yes"}).text
+
+
+def test_an_undo_of_something_else_than_was_shown_is_refused(console: RunningConsole, visitor: Visitor) -> None:
+    shown = form_of_undo(visitor)
+    with open_editor(console.home) as editor:
+        editor.create(name="Meanwhile", **NOTHING)
+    assert visitor.post("/custom/undo", data=shown).status_code == 409
+    assert "Meanwhile" in sites(console)
+    assert visitor.post("/custom/undo", data=form_of_undo(visitor)).status_code == 200
+    with open_editor(console.home) as editor:
+        assert "Meanwhile" not in {editor.site_names().get(laid.place.locid) for laid in editor.custom()}
+
+
+def form_of_undo(visitor: Visitor) -> dict[str, str]:
+    return hidden(visitor.get("/custom/undo").text)
+
+
+def test_who_changed_what_is_listed_with_the_names(console: RunningConsole, visitor: Visitor) -> None:
+    with open_editor(console.home) as editor:
+        locid = editor.create(name="Łódź office", **{**NOTHING, "country": "PL"})
+        editor.update(locid, city="Łódź")
+    text = visitor.get("/history").text
+    row = text.partition("<tbody>")[2].partition("</tr>")[0]
+    assert "city: - → Łódź" in row
+    assert ">Łódź office</a>" in row
+    assert "library" in row
+    assert "city: - → Łódź" in visitor.get(f"/custom/{locid}").text
+
+
+def test_sites_and_answers_are_exported(console: RunningConsole, visitor: Visitor, tmp_path: Path) -> None:
+    with open_editor(console.home) as editor:
+        editor.create(name="Łódź office", blocks=["12.1.0.0/24"], **{**NOTHING, "country": "PL"})
+    for name in ("sites.csv", "sites.toml"):
+        answer = visitor.get(f"/export/{name}")
+        assert answer.headers["content-disposition"] == f'attachment; filename="geolookup-{name}"'
+        (tmp_path / name).write_bytes(answer.content)
+        assert "Łódź office" in {site.name for site in read_sites(str(tmp_path / name))}
+    assert "Names of sites that are there" in upload(visitor, (tmp_path / "sites.csv").read_text("utf-8")).text
+    assert b"MaxMind.com" in visitor.get("/export/answers.mmdb").content
+    assert "Berlin" in visitor.get("/export/answers.csv").text
+    assert visitor.get("/export/nothing").status_code == 404
+
+
+def test_what_a_licence_forbids_is_not_exported(tmp_path: Path) -> None:
+    with RunningConsole(state(tmp_path, redistribute=False)) as running, running.client() as client:
+        answer = client.get("/export/answers.mmdb")
+        assert (answer.status_code, "licence" in answer.text) == (409, True)
+
+
+def test_a_backup_is_written_where_it_is_asked_for(console: RunningConsole, visitor: Visitor, tmp_path: Path) -> None:
+    page = visitor.get("/backups").text
+    assert re.search(r"edits\.backup\.1\.db", page)
+    target = tmp_path / "backup.tar.gz"
+    answer = visitor.post("/backups", data={**hidden(page), "path": str(target)})
+    assert "verified" in answer.text
+    with tarfile.open(target) as archive:
+        assert archive.getnames()
+    wrong = visitor.post("/backups", data={**hidden(page), "path": "backup.tar.gz"})
+    assert (wrong.status_code, "give the whole path" in wrong.text) == (422, True)

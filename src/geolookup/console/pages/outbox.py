@@ -11,7 +11,7 @@ from litestar import get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from geolookup.console.console import Console, Html, Page
+from geolookup.console.console import Console, CustomLayer, Html, Page
 from geolookup.console.editing import (
     WIDE,
     Does,
@@ -25,6 +25,7 @@ from geolookup.console.editing import (
     typed_fields,
 )
 from geolookup.console.forms import AnyRequest, Form, Table, query, typed
+from geolookup.console.html import called
 from geolookup.console.runs import Run
 from geolookup.model.addresses import range_ends
 from geolookup.model.errors import EditError, GeoLookupError, RequestRefusedError
@@ -86,8 +87,13 @@ def outbox(request: AnyRequest, console: NamedDependency[Console]) -> Html:
         person=sum(row.state in PERSON_STATES for row in pending),
         has_service=has_service,
         run=console.runs.latest("push"),
-        names=layer.names,
+        names=_called(layer),
     )
+
+
+def _called(layer: CustomLayer) -> dict[int, str]:
+    """Every site as people call it, by its number."""
+    return {laid.place.locid: called(laid.place, layer.names.get(laid.place.locid)) for laid in layer.laid}
 
 
 @get("/outbox/plan", sync_to_thread=True)
@@ -157,7 +163,7 @@ def one(request: AnyRequest, console: NamedDependency[Console], number: FromPath
         "outbox_one.html",
         row=row,
         lines=conflict_lines(row, hold),
-        name=console.layer().names.get(row.locid),
+        name=_called(console.layer()).get(row.locid),
         choices={what: kind(row, hold) for what, kind in _CHOICES.items() if kind.fits(row)},
         candidates=[hold.number] if hold is not None and "same" in CHOICES[hold.reason] else [],
     )

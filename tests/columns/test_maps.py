@@ -302,3 +302,42 @@ def test_attributions_are_on_the_map(geo: GeoLookup, monkeypatch: pytest.MonkeyP
     counts = count(geo, maps._batches(COLUMN))
     monkeypatch.setattr(type(counts), "attributions", property(lambda _: ("Data by <b>Somebody</b>\u202e",)))
     assert on_it(maps.draw_counts(counts)).footer[0] == "Data by <b>Somebody</b>\\u202e"
+
+
+def test_custom_geolocations_are_called_by_the_names_of_their_sites(home: str) -> None:
+    publish(home, PLACES[:2])
+    with GeoLookup(home) as geo, geo.edit() as editor:
+        editor.create(name="Łódź office", country="PL", city="Łódź", latitude=51.8, longitude=19.5, blocks=["8.8.8.8"])
+        shown = on_it(maps.draw_custom(geo))
+    assert [row.label.removesuffix(" (pending)") for row in shown.tables[0].rows] == ["Łódź office, Łódź, PL"]
+    assert shown.points[0].label.startswith("Łódź office, Łódź, PL")
+
+
+def test_the_small_points_lie_above_the_large_and_let_their_country_be_seen(drawn: maps.Map) -> None:
+    specification = map_drawing.specification(on_it(drawn), whole=True)
+    values = {each["name"]: each["values"] for each in specification["data"]}
+    sizes = [each["size"] for each in values["points"]]
+    assert len(sizes) > 2
+    assert sizes == sorted(sizes, reverse=True)
+    (group,) = [mark for mark in specification["marks"] if mark["type"] == "group"]
+    shapes, small, points = group["marks"]
+    assert [each["from"]["data"] for each in (shapes, small, points)] == ["outlines", "small", "points"]
+    assert points["encode"]["enter"]["fillOpacity"]["value"] < 0.5
+
+
+def test_a_small_country_with_many_requests_is_a_disc_of_its_shade(home: str) -> None:
+    publish(home, [place(1, "8.0.0.0/8", country="LU", city=""), place(2, "9.0.0.0/8", country="DE", city="")])
+    with GeoLookup(home) as geo:
+        for focus, there in ((None, ["Luxembourg: 3"]), ("LU", [])):
+            found = on_it(maps.draw(["8.8.8.8"] * 3 + ["9.1.1.1"], geo=geo, focus=focus))
+            specification = map_drawing.specification(found, whole=False)
+            (small,) = [each["values"] for each in specification["data"] if each["name"] == "small"]
+            assert [each["label"] for each in small] == there, focus
+
+
+def test_the_legend_has_circles_of_round_counts(drawn: maps.Map) -> None:
+    assert on_it(drawn).sizes == (("5", 1.0),)
+    of_many = map_content._sizes_of(43_210, lambda number: number / 43_210)
+    assert [text for text, _ in of_many] == ["40,000", "4,000", "400"]
+    texts = re.findall(r">([^<]*)</text>", drawn.svg())
+    assert "requests of a city" in texts

@@ -5,7 +5,7 @@ country (`CountryTotals`).
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -66,7 +66,8 @@ class Point:
 class Content:
     """All of a map.
 
-    ``countries`` has the count of each code, and ``unit`` says what is counted. ``points_are`` says what a point is.
+    ``countries`` has the count of each code, and ``unit`` says what is counted. ``points_are`` says what a point is,
+    ``sizes`` the sizes of some counts.
     ``footer`` are lines.
     """
 
@@ -77,6 +78,7 @@ class Content:
     countries: dict[str, int]
     points: tuple[Point, ...]
     points_are: str
+    sizes: tuple[tuple[str, float], ...]
     tables: tuple[Table, ...]
     footer: tuple[str, ...]
 
@@ -123,10 +125,19 @@ def of_counts(counts: Counts, *, title: str, focus: Focus, top: int, drawn: str)
         focus=focus,
         countries={str(group.fields["country"]): group.count for group in by_country},
         points=points,
-        points_are="cities: a larger circle means more",
+        points_are=f"{counts.by} of a city",
+        sizes=_sizes_of(most, lambda number: number / most) if points else (),
         tables=tuple(tables),
         footer=ended(footer, drawn, counts.dated, counts.provenance()),
     )
+
+
+def _sizes_of(most: int, size: Callable[[int], float]) -> tuple[tuple[str, float], ...]:
+    """Some round counts up to the largest one, each a tenth of the one before, with their sizes."""
+    digits = 10 ** (len(str(most)) - 1)
+    largest = most // digits * digits
+    found = [largest // 10**step for step in range(3) if largest // 10**step]
+    return tuple((f"{number:,}", size(number)) for number in found)
 
 
 def ended(lines: list[str], drawn: str, dated: str | None, found_in: dict[str, Any]) -> tuple[str, ...]:
@@ -212,14 +223,15 @@ def _places(overlay: IndexReader) -> list[CustomPlace]:
     return sorted(found, key=lambda each: (-each.addresses_v4 - each.networks_v6, each.place.locid))
 
 
-def of_custom(geo: GeoLookup, *, title: str, focus: Focus, top: int, drawn: str) -> Content:
-    """The map of the custom geolocations; ``drawn`` is the date on which it is drawn."""
+def of_custom(geo: GeoLookup, *, title: str, focus: Focus, top: int, drawn: str, names: Mapping[int, str]) -> Content:
+    """The map of the custom geolocations, by the ``names`` of sites; ``drawn`` is the date on which it is drawn."""
     found = [each for each in custom_places(geo) if focus.codes is None or each.place.country in focus.codes]
     placed = [each for each in found if each.place.latitude is not None and each.place.longitude is not None]
     largest = max((each.size for each in found), default=0.0) or 1.0
+    most = max((each.addresses_v4 + each.networks_v6 for each in found), default=0)
     rows = tuple(
         Row(
-            label=_label(each),
+            label=_label(each, names),
             values=(f"{each.addresses_v4:,}", f"{each.networks_v6:,}"),
             bar=each.size / largest,
         )
@@ -227,7 +239,9 @@ def of_custom(geo: GeoLookup, *, title: str, focus: Focus, top: int, drawn: str)
     )
     points = tuple(
         Point(
-            label=f"{_label(each)}: {each.addresses_v4:,} IPv4 addresses, {each.networks_v6:,} IPv6 networks (/64)",
+            label=(
+                f"{_label(each, names)}: {each.addresses_v4:,} IPv4 addresses, {each.networks_v6:,} IPv6 networks (/64)"
+            ),
             longitude=each.place.longitude or 0.0,
             latitude=each.place.latitude or 0.0,
             size=(each.size / largest) ** 2,
@@ -251,15 +265,17 @@ def of_custom(geo: GeoLookup, *, title: str, focus: Focus, top: int, drawn: str)
         focus=focus,
         countries={},
         points=points,
-        points_are="custom geolocations: ten times as many addresses are one step larger",
+        points_are="addresses of a site",
+        sizes=_sizes_of(most, lambda number: (math.log10(1 + number) / largest) ** 2) if points else (),
         tables=(Table(title="Custom geolocations", headings=("IPv4", "IPv6 /64"), rows=rows),) if rows else (),
         footer=ended([], drawn, current.dated, found_in),
     )
 
 
-def _label(each: CustomPlace) -> str:
-    pending = " (pending)" if each.pending else ""
-    return harmless(f"{each.place.place_text()} ({each.place.locid})", LABEL_LENGTH) + pending
+def _label(each: CustomPlace, names: Mapping[int, str]) -> str:
+    pending, name = " (pending)" if each.pending else "", names.get(each.place.locid)
+    where = each.place.place_text()
+    return harmless(f"{where} ({each.place.locid})" if name is None else f"{name}, {where}", LABEL_LENGTH) + pending
 
 
 class CountryTotals:

@@ -1,5 +1,7 @@
 """The picture of a map as a specification of Vega, in which every text is data: nothing in it is an expression."""
 
+import math
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, Final
 
@@ -22,6 +24,13 @@ _BORDER: Final = "#a9b3ba"
 SHADES: Final = ("#d6e6f4", "#abcfe6", "#6aaed6", "#3787c0", "#105ba4", "#08306b")
 _POINT: Final = "#c8421f"
 _BAR: Final = "#6aaed6"
+#: A circle lets its country be seen.
+_CLEAR: Final = 0.4
+#: The disc of a country that is less than one such part of the map wide and high.
+_SMALL_AREA: Final = 70
+_SMALL_PARTS: Final = 120
+#: Pixels between the shades and the sizes in the legend.
+_BESIDE: Final = 12
 
 
 def specification(content: Content, *, whole: bool) -> dict[str, Any]:
@@ -33,8 +42,8 @@ def specification(content: Content, *, whole: bool) -> dict[str, Any]:
         at += 58
     marks.append(_map(at))
     at += _MAP_HEIGHT + 8
-    marks += _legend(content, at)
-    at += 26
+    marks += _legend(content, at + (6 if content.points else 0))
+    at += 36 if content.points else 26
     if whole:
         width = (WIDTH - _GUTTER) / 2
         for column, table in enumerate(content.tables[:2]):
@@ -84,10 +93,17 @@ def specification(content: Content, *, whole: bool) -> dict[str, Any]:
                 ],
             },
             {
+                "name": "small",
+                "values": list(_small(content)),
+                "transform": [
+                    {"type": "geopoint", "projection": "projection", "fields": ["x", "y"], "as": ["px", "py"]}
+                ],
+            },
+            {
                 "name": "points",
                 "values": [
-                    {"label": point.label, "x": point.longitude, "y": point.latitude, "size": 12 + 620 * point.size}
-                    for point in content.points
+                    {"label": point.label, "x": point.longitude, "y": point.latitude, "size": _area(point.size)}
+                    for point in sorted(content.points, key=lambda point: -point.size)  # the small above the large
                 ],
                 "transform": [
                     {"type": "geopoint", "projection": "projection", "fields": ["x", "y"], "as": ["px", "py"]}
@@ -122,9 +138,24 @@ def _map(top: float) -> dict[str, Any]:
                 "y": {"field": "py"},
                 "size": {"field": "size"},
                 "fill": {"value": _POINT},
-                "fillOpacity": {"value": 0.6},
-                "stroke": {"value": "#ffffff"},
-                "strokeWidth": {"value": 0.6},
+                "fillOpacity": {"value": _CLEAR},
+                "stroke": {"value": _POINT},
+                "strokeWidth": {"value": 0.8},
+                "description": {"field": "label"},
+            }
+        },
+    }
+    small = {
+        "type": "symbol",
+        "from": {"data": "small"},
+        "encode": {
+            "enter": {
+                "x": {"field": "px"},
+                "y": {"field": "py"},
+                "size": {"value": _SMALL_AREA},
+                "fill": {"field": "fill"},
+                "stroke": {"value": _FAINT},
+                "strokeWidth": {"value": 0.8},
                 "description": {"field": "label"},
             }
         },
@@ -142,8 +173,27 @@ def _map(top: float) -> dict[str, Any]:
                 "aria": {"value": False},
             }
         },
-        "marks": [shape, points],
+        "marks": [shape, small, points],
     }
+
+
+def _area(size: float) -> float:
+    """The area of a circle, in square pixels."""
+    return 12 + 440 * size
+
+
+def _small(content: Content) -> Iterator[dict[str, Any]]:
+    """A disc for each counted country that is too small to be seen on this map, where that country is."""
+    west, _, east, _ = content.focus.box
+    for code, number in content.countries.items():
+        box = outlines.country_box(code) if code else None
+        if box is not None and max(box[2] - box[0], box[3] - box[1]) < (east - west) / _SMALL_PARTS:
+            yield {
+                "x": (box[0] + box[2]) / 2,
+                "y": (box[1] + box[3]) / 2,
+                "fill": SHADES[shade(number, _begins(content))],
+                "label": _told(code, number),
+            }
 
 
 def steps(most: int) -> list[int]:
@@ -181,7 +231,12 @@ def _legend(content: Content, top: float) -> list[dict[str, Any]]:
         marks.append(_text(content.unit, at, top + 12, size=11, colour=_FAINT))
         at += 40 + 6.4 * len(content.unit)
     if content.points:
-        marks += [_circle(at + 6, top + 8), _text(content.points_are, at + 17, top + 12, size=11, colour=_FAINT)]
+        at += _BESIDE if at else 0
+        for text, size in content.sizes:
+            width = 2 * math.sqrt(_area(size) / math.pi)
+            marks += [_circle(at + width / 2, top + 8, _area(size)), _text(text, at + width + 4, top + 12, size=11)]
+            at += width + 14 + 6.4 * len(text)
+        marks.append(_text(content.points_are, at, top + 12, size=11, colour=_FAINT))
     return marks
 
 
@@ -217,8 +272,11 @@ def _rectangle(x: float, y: float, width: float, height: float, colour: str) -> 
     return {"type": "rect", "encode": {"enter": {name: {"value": value} for name, value in values.items()}}}
 
 
-def _circle(x: float, y: float) -> dict[str, Any]:
-    values = {"x": x, "y": y, "size": 90, "fill": _POINT, "fillOpacity": 0.6, "aria": False}
+def _circle(x: float, y: float, area: float) -> dict[str, Any]:
+    values = {
+        "x": x, "y": y, "size": area, "fill": _POINT, "fillOpacity": _CLEAR, "stroke": _POINT, "strokeWidth": 0.8,
+        "aria": False,
+    }  # fmt: skip
     return {"type": "symbol", "encode": {"enter": {name: {"value": value} for name, value in values.items()}}}
 
 

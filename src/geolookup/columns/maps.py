@@ -16,7 +16,7 @@ from geolookup.columns.map_content import Content, of_counts, of_custom
 from geolookup.columns.map_drawing import specification
 from geolookup.columns.outlines import focus_of
 from geolookup.lookup.engine import GeoLookup
-from geolookup.model.errors import ColumnError, SettingsError
+from geolookup.model.errors import ColumnError, SettingsError, StateError
 
 __all__ = ["FORMS", "Form", "Map", "draw", "draw_counts", "draw_custom"]
 
@@ -144,11 +144,21 @@ def draw_counts(counts: Counts, *, top: int = TOP, title: str | None = None, foc
 def draw_custom(
     geo: GeoLookup | None = None, *, top: int = TOP, title: str | None = None, focus: str | None = None
 ) -> Map:
-    """A map of the custom geolocations, the pending ones too; the options are those of `draw`."""
+    """A map of the custom geolocations by the names of their sites, the pending ones too; options as in `draw`."""
     shown = focus_of(focus)
     where = f" in {shown.name}" if shown.name else ""
     title = title if title is not None else f"Custom geolocations{where}"
-    return Map(of_custom(default_geo() if geo is None else geo, title=title, focus=shown, top=top, drawn=_today()))
+    geo = default_geo() if geo is None else geo
+    return Map(of_custom(geo, title=title, focus=shown, top=top, drawn=_today(), names=_names(geo)))
+
+
+def _names(geo: GeoLookup) -> dict[int, str]:
+    """The names of sites by number; none if the edits cannot be read, since lookups answer without them too."""
+    try:
+        with geo.edit() as editor:
+            return editor.site_names()
+    except StateError:
+        return {}
 
 
 def _today() -> str:

@@ -3,10 +3,14 @@
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from geolookup.console.entry import opening_page
 from tests.support.data.states import place, publish
@@ -43,10 +47,12 @@ os.rename({noted!r} + ".new", {noted!r})
 
 def test_the_token_is_not_among_the_arguments_of_the_browser(tmp_path: Path) -> None:
     home, noted, browser = str(tmp_path / "home"), tmp_path / "noted", tmp_path / "browser"
+    person = tmp_path / "person"
+    person.mkdir()
     publish(home, [place(1, "8.0.0.0/8", country="US")])
     browser.write_text(BROWSER.format(python=sys.executable, noted=str(noted)))
     browser.chmod(0o755)
-    environment = {"GEOLOOKUP_HOME": home, "PATH": os.defpath, "BROWSER": f"{browser} %s", "TMPDIR": str(tmp_path)}
+    environment = {"GEOLOOKUP_HOME": home, "PATH": os.defpath, "BROWSER": f"{browser} %s", "HOME": str(person)}
     command = [sys.executable, "-m", "geolookup", "console"]
     before = os.umask(0)
     try:
@@ -71,6 +77,20 @@ def test_the_token_is_not_among_the_arguments_of_the_browser(tmp_path: Path) -> 
     assert (found["modes"], set(found["owners"])) == ([0o600, 0o700], {os.getuid()})
     assert not found["left"]
     assert not os.path.exists(found["folder"])
+    # Browsers of a snap or flatpak read no hidden folder, and none outside the home.
+    assert os.path.dirname(found["folder"]) == str(person)
+    assert not os.path.basename(found["folder"]).startswith(".")
+    assert list(person.iterdir()) == []
+
+
+def test_without_a_home_to_write_to_the_page_is_a_temporary_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "missing"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with opening_page("http://127.0.0.1:1/?token=x") as page:
+        assert page.parent.parent == tmp_path
+        assert stat.S_IMODE(page.stat().st_mode) == 0o600
 
 
 def test_a_real_browser_goes_through_the_file_into_the_console(browser: Any, home: str) -> None:

@@ -157,11 +157,15 @@ class Session:
 def opening_page(address: str) -> Iterator[Path]:
     """A file for a browser, which leads it to an address; only its owner can read it, and at the end it is gone.
 
-    Every user of a machine can read the arguments of every process: this keeps a token out of those of the browser.
+    Every user of a machine can read the arguments of every process: this keeps a token out of those of the browser. It
+    is in a folder of the home that is not hidden, since browsers of a snap or flatpak read neither hidden ones nor
+    temporary files; without a home that can be written to, it is a temporary file.
 
     :raises OSError: if it cannot be written
     """
-    with tempfile.TemporaryDirectory(prefix="geolookup-console-", ignore_cleanup_errors=True) as folder:
+    home = os.path.expanduser("~")
+    where = home if os.path.isabs(home) and os.access(home, os.W_OK | os.X_OK) else None
+    with tempfile.TemporaryDirectory(prefix="geolookup-console-", dir=where, ignore_cleanup_errors=True) as folder:
         path = Path(folder, "open.html")
         with open(path, "x", encoding="ascii", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             file.write(_OPENING.format(html.escape(address)))

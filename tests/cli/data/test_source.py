@@ -176,7 +176,8 @@ def test_every_preset_can_be_added_with_a_secret_if_it_needs_one(tmp_path: Path)
     for preset in PRESETS:
         source("add", preset.name, *([] if preset.auth == "none" else ["--token-file", "token"]))
     assert [each.name for each in load().stack] == [preset.name for preset in PRESETS]
-    assert load().stack[-1].token_file == str(token)
+    secrets = {each.name: each.token_file for each in load().stack}
+    assert secrets == {preset.name: "" if preset.auth == "none" else str(token) for preset in PRESETS}
 
 
 def test_a_secret_that_somebody_wrote_into_the_file_is_not_shown(

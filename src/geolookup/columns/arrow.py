@@ -31,7 +31,7 @@ from geolookup.index.reader import IndexReader
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model.addresses import parse
-from geolookup.model.errors import ColumnError, InvalidAddressError
+from geolookup.model.errors import ColumnError, InvalidAddressError, UnknownVrfError
 
 #: Members of a result's schema metadata: in how many rows the address is malformed, and in how many it is not covered.
 MALFORMED_KEY = b"geolookup.malformed"
@@ -66,7 +66,12 @@ class Located:
 
 
 def locate(
-    geo: GeoLookup | None, column: Any, fields: str | Iterable[str] = DEFAULT_FIELDS, *, errors: Errors = "null"
+    geo: GeoLookup | None,
+    column: Any,
+    fields: str | Iterable[str] = DEFAULT_FIELDS,
+    *,
+    errors: Errors = "null",
+    vrf: Any = None,
 ) -> Any:
     """Answer a column of addresses: a ``RecordBatch`` for an array, a ``Table`` of as many chunks for a chunked one.
 
@@ -77,13 +82,32 @@ def locate(
     ``first`` and ``last`` plain text (they cost some microseconds a distinct address, the others nanoseconds). A row is
     null if its address is null, not covered or malformed; the schema's metadata count the last two under
     ``geolookup.not_covered`` and ``geolookup.malformed``. With ``geo`` None, the settings' state directory answers. If
-    fewer than half of 20 or more values are addresses, a `ColumnWarning` asks whether it is the right column.
+    fewer than half of 20 or more values are addresses, a `ColumnWarning` asks whether it is the right column. With
+    ``vrf`` addresses are answered in that routing domain: one name, or an array of as many names, in which null and
+    empty text stand for none.
 
     :raises InvalidAddressError: at the first malformed address, naming its row (from 0), if ``errors`` is "raise"
+    :raises UnknownVrfError: if ``vrf`` names one that is not there
     :raises ColumnError: for a column of another type, an unknown field, or an array whose buffers do not fit its rows:
         naming the first row (from 0) whose text or index is outside of them
     """
-    return locate_in_doubt(geo, column, checked_fields(fields), Doubt(column_named(None)), errors=errors)
+    names, doubt = checked_fields(fields), Doubt(column_named(None))
+    if isinstance(vrf, str):
+        geo = (default_geo() if geo is None else geo).in_vrf(vrf)
+    elif vrf is not None:
+        return _located_in_vrfs(default_geo() if geo is None else geo, column, vrf, names, doubt, errors)
+    return locate_in_doubt(geo, column, names, doubt, errors=errors)
+
+
+def _located_in_vrfs(
+    geo: GeoLookup, column: Any, vrfs: Any, names: tuple[str, ...], doubt: Doubt, errors: Errors
+) -> Any:
+    is_chunked = isinstance(column, pa.ChunkedArray)
+    whole, beside = (each.combine_chunks() if isinstance(each, pa.ChunkedArray) else each for each in (column, vrfs))
+    if not isinstance(whole, pa.Array) or not isinstance(beside, pa.Array):
+        raise ColumnError("a column, and its VRFs, are Arrow arrays or chunked arrays")
+    found = locate_in_vrfs(geo, whole, beside, names)
+    return _answered([found], doubt, errors, is_chunked=is_chunked)
 
 
 def locate_in_doubt(
@@ -106,7 +130,10 @@ def locate_in_doubt(
             before += len(chunk)
         return found
 
-    found = geo.with_networks(answer)
+    return _answered(geo.with_networks(answer), doubt, errors, is_chunked=is_chunked)
+
+
+def _answered(found: list[Located], doubt: Doubt, errors: Errors, *, is_chunked: bool) -> Any:
     if errors == "raise":
         raise_first(found)
     for one in found:
@@ -265,6 +292,55 @@ def locate_with(
         malformed=answer.malformed,
         not_covered=answer.not_covered,
         absent=answer.absent,
+    )
+
+
+def locate_in_vrfs(
+    geo: GeoLookup,
+    column: Any,
+    vrfs: Any,
+    fields: tuple[str, ...],
+    *,
+    reread: Reread | None = None,
+    before: int = 0,
+) -> Located:
+    """Answer one array, each row in the VRF that ``vrfs``, an array of text, has in the same row.
+
+    A row that names none (null, or empty text) is of the global table. ``reread`` is as for `locate_each`, and
+    ``before`` counts the earlier rows.
+
+    :raises UnknownVrfError: if a row names a VRF that is not there: names the row (from 0)
+    :raises ColumnError: if ``vrfs`` is not text, or not as long as the column; else as for `locate`
+    """
+    named = decoded(vrfs)
+    if not (pa.types.is_string(named.type) or pa.types.is_large_string(named.type) or pa.types.is_null(named.type)):
+        raise ColumnError(f"a column of VRFs is text, not {named.type}")
+    if len(named) != len(column):
+        raise ColumnError(
+            f"a column of VRFs has a row for each address: {len(named)} rows, and {len(column)} addresses"
+        )
+    named = pc.fill_null(named.cast(pa.large_string()), "")
+    rows_of, found = [], []
+    for name in pc.unique(named).to_pylist():
+        rows = np.flatnonzero(pc.equal(named, name).to_numpy(zero_copy_only=False))
+        try:
+            within = geo.in_vrf(name) if name else geo
+        except UnknownVrfError as error:
+            raise UnknownVrfError(f"row {before + int(rows[0])}: {error}") from error
+        rows_of.append(rows)
+        found.append(locate_with(answers_of(within, fields), column.take(pa.array(rows)), fields, reread, before))
+    if not found:
+        return locate_with(answers_of(geo, fields), column, fields, reread, before)
+    order = np.argsort(np.concatenate(rows_of))
+    together = pa.Table.from_batches([each.batch for each in found]).unify_dictionaries().combine_chunks()
+    batch = together.take(pa.array(order)).combine_chunks().to_batches()[0]
+    malformed = np.sort(np.concatenate([rows[each.malformed] for rows, each in zip(rows_of, found, strict=True)]))
+    return Located(
+        column=column,
+        batch=batch,
+        malformed=malformed,
+        not_covered=sum(each.not_covered for each in found),
+        absent=sum(each.absent for each in found),
     )
 
 

@@ -28,7 +28,8 @@ def register(connection: "sqlite3.Connection", geo: GeoLookup | None = None) -> 
     address that no block covers, for a value that is not an address, and for what nobody says: one bad row does not end
     a query. True is 1, and false 0. With ``geo`` None, the state directory of the settings answers; it is opened at the
     first call. A `ColumnWarning` asks once whether it is the right column if fewer than half of the first 1,000 values
-    are addresses.
+    are addresses. A second argument is the routing domain (VRF) of the address: geo_city(ip, vrf); NULL and empty text
+    stand for none.
 
     SQLite says of every error in a function only that there was one. The reason is logged, and geo_problem() answers
     with it; with NULL while all is well.
@@ -38,7 +39,8 @@ def register(connection: "sqlite3.Connection", geo: GeoLookup | None = None) -> 
     for name in FIELDS:
         # Not deterministic: else SQLite would let an index or a generated column keep answers that the next sync
         # changes.
-        connection.create_function(PREFIX + name, 1, partial(_field, source, name))
+        for count in (1, 2):  # with the name of a VRF
+            connection.create_function(PREFIX + name, count, partial(_field, source, name))
     connection.create_function("geo_json", 1, lambda value: source.ask(lambda geo: json_of(geo, value, source.doubt)))
 
 
@@ -78,5 +80,8 @@ class _Source:
         return self._geo
 
 
-def _field(source: _Source, name: str, value: Any) -> Any:
-    return source.ask(lambda geo: field_of(geo, name, value, source.doubt))
+def _field(source: _Source, name: str, value: Any, vrf: Any = None) -> Any:
+    def answer(geo: GeoLookup) -> Any:
+        return field_of(geo.in_vrf(str(vrf)) if vrf not in (None, "") else geo, name, value, source.doubt)
+
+    return source.ask(answer)

@@ -17,11 +17,13 @@ from geolookup.columns.common import DEFAULT_FIELDS, FIELDS, checked_fields
 from geolookup.exports.target import open_target
 from geolookup.files.formats import compression_named
 from geolookup.lookup.asked import Pick, read_field
+from geolookup.model.errors import ColumnError
 from geolookup.sync import opening
 
 if TYPE_CHECKING:
     from geolookup.columns.arrow_index import ArrowIndex
     from geolookup.columns.readers import Form, Reader
+    from geolookup.lookup.engine import GeoLookup
 
 FORMS = ("csv", "ndjson", "parquet")
 _BY_END = {
@@ -68,6 +70,14 @@ _WORKBOOKS = (".xlsx", ".ods")
     help="How many threads look up.",
 )
 @as_of_option
+@click.option(
+    "--vrf", metavar="NAME", help="In the routing domain (VRF) NAME: its own blocks answer first, then all else."
+)
+@click.option(
+    "--vrf-from",
+    metavar="COLUMN",
+    help="The column that names the routing domain (VRF) of each row's address; rows without one have that of --vrf.",
+)
 @ok_options
 def enrich(
     source: str,
@@ -82,6 +92,8 @@ def enrich(
     pick: Pick,
     threads: int,
     as_of: str | None,
+    vrf: str | None,
+    vrf_from: str | None,
     **ok: Any,
 ) -> int:
     """Write the rows of IN to OUT with where each row's address is, and who runs it.
@@ -104,6 +116,7 @@ def enrich(
       geolookup enrich visits.csv visits-geo.csv --column client
       geolookup enrich log.ndjson.gz log.parquet
       geolookup enrich visits.parquet visits-geo.parquet --as-of 2026-02-01
+      geolookup enrich flows.csv flows-geo.csv --vrf-from vrf
       geolookup enrich visits.csv visits-geo.csv --max-malformed 20 --ok-uncovered
       geolookup enrich log.csv out.csv --fields country,time_zone,asn,as_organization,is_hosting_provider
     """
@@ -122,7 +135,8 @@ def enrich(
     interrupt.writing_to(target)
     with contextlib.ExitStack() as stack:
         stream = stack.enter_context(inputs.opened(source, sheet=sheet))
-        as_is = read_as == write_as and (target == "-" or _is_tsv(source) == _is_tsv(target))
+        # The column of VRFs is read too, so rows are written anew.
+        as_is = vrf_from is None and read_as == write_as and (target == "-" or _is_tsv(source) == _is_tsv(target))
         reader = _reader(
             shown,
             stream,
@@ -133,6 +147,7 @@ def enrich(
             delimiter=delimiter or ("\t" if _is_tsv(source) else None),
         )
         geo = stack.enter_context(opening.open_or_build(as_of=as_of))
+        geo = geo if vrf is None else geo.in_vrf(vrf)
         warn_of_unsaid(geo, names)
         answers, metadata = (
             answers_and_provenance(geo, names) if write_as == "parquet" else (answers_of(geo, names), {})
@@ -150,7 +165,18 @@ def enrich(
         )
         try:
             with tally.sums():
-                _run(shown, reader, writer, answers, column, names, pick=pick, threads=threads, tally=tally)
+                _run(
+                    shown,
+                    reader,
+                    writer,
+                    answers,
+                    column,
+                    names,
+                    pick=pick,
+                    threads=threads,
+                    tally=tally,
+                    vrfs=None if vrf_from is None else (geo, vrf_from),
+                )
             writer.close()
             out.flush()
         except BaseException:
@@ -170,8 +196,9 @@ def _run(
     pick: Pick,
     threads: int,
     tally: Tally,
+    vrfs: "tuple[GeoLookup, str] | None",
 ) -> None:
-    from geolookup.columns.arrow import locate_each
+    from geolookup.columns.arrow import locate_each, locate_in_vrfs
     from geolookup.columns.common import Doubt, column_named, means
 
     waiting: deque[Any] = deque()
@@ -190,9 +217,23 @@ def _run(
         if question := doubt.question(ended=ended):
             output.warn(f"{name}: {question}")
 
+    def located_in_vrfs(geo: "GeoLookup", of: str) -> Iterator[Any]:
+        before = 0
+        for addresses in columns():
+            batch = waiting[-1].batch
+            if of not in batch.schema.names:
+                raise ColumnError(f"unknown column {of!r}: the columns are {', '.join(map(repr, batch.schema.names))}")
+            yield locate_in_vrfs(geo, addresses, batch.column(of), names, reread=reread, before=before)
+            before += len(addresses)
+
+    found: Iterator[Any] = (
+        locate_each(None, columns(), names, threads=threads, reread=reread, answers=answers)
+        if vrfs is None
+        else located_in_vrfs(*vrfs)
+    )
     done = 0
     with output.progress("enriching", "row") as progress:
-        for located in locate_each(None, columns(), names, threads=threads, reread=reread, answers=answers):
+        for located in found:
             chunk = waiting.popleft()
             problems = chunk.problems()
             problems += [(chunk.lines[row], located.reason(row)) for row in located.malformed.tolist()]

@@ -194,6 +194,18 @@ def test_a_bad_field_leaves_out_a_geofeeds_entry(tmp_path: Path, line: str, reas
     assert reason in bad.reason
 
 
+def test_a_country_of_a_geofeed_that_iso_3166_1_does_not_list_is_kept_with_a_warning(tmp_path: Path) -> None:
+    codes = ("UK", "GB", "EN", "XX", "uk", "ZZ", "XK", "")
+    path = write(tmp_path, "".join(f"192.0.{n}.0/24,{code},,Town,\n" for n, code in enumerate(codes)))
+    blocks, gathered = read_all(path)
+    assert [place.country for _, _, place in blocks if place] == ["UK", "GB", "EN", "XX", "UK", "XK", ""]
+    assert [text.removeprefix(str(path)) for text in gathered.warnings] == [
+        ", line 1: the country UK is not in ISO 3166-1, which has GB: 2 prefixes",
+        ", line 3: the country EN is not in ISO 3166-1: 1 prefix",
+        ", line 4: the country XX is not in ISO 3166-1: 1 prefix",
+    ]
+
+
 def test_text_that_is_not_utf8_is_a_bad_row_that_says_so(tmp_path: Path) -> None:
     rows = b"first,last,city\n10.0.0.1,10.0.0.2,Austin\n10.0.0.3,10.0.0.4,K\xf6ln\n10.0.0.5,10.0.0.6,K\xc3\xb6ln\n"
     blocks, gathered = read_all(write(tmp_path, rows))

@@ -42,6 +42,30 @@ def count(number: int, one: str, many: str | None = None) -> str:
     return f"{number} {one if number == 1 else many or f'{one}s'}"
 
 
+def size(count: int) -> str:
+    """A number of bytes for people: never 0 of a unit that is too large."""
+    if count < 10 << 10:
+        return f"{count} bytes"
+    return f"{count / (1 << 20):.1f} MiB" if count >= 1 << 20 else f"{count >> 10} KiB"
+
+
+def shown_degrees(value: float) -> float:
+    """Degrees as they are shown: of a number that came as a float of 32 bits, the shortest that reads back as that.
+
+    51.51430130004883 is 51.5143 then: the other digits say nothing. A number that needs 64 bits stays as it is.
+    """
+    import struct  # late: one lookup from the shell shows none
+
+    try:
+        octets = struct.pack("<f", value)
+    except OverflowError:
+        return value
+    if struct.unpack("<f", octets)[0] != value:
+        return value
+    candidates = (float(f"{value:.{digits}g}") for digits in range(1, 10))
+    return next((each for each in candidates if struct.pack("<f", each) == octets), value)
+
+
 def plain(number: int) -> str:
     """A count for people, short also if it is of the addresses of IPv6, whose counts have up to 39 digits."""
     return str(number) if number < 10**15 else f"{number:.4g}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 import click
 import msgspec
 
-from geolookup.base.text import harmless, network_text
+from geolookup.base.text import harmless, network_text, shown_degrees
 from geolookup.cli import interrupt, streams
 from geolookup.cli.streams import (
     harmless_lines,
@@ -18,6 +18,7 @@ from geolookup.cli.streams import (
     not_covered_line,
     shows_networks,
 )
+from geolookup.model.fields import DEGREES
 from geolookup.model.types import FLAT_NAMES, Match, flat_not_covered
 
 
@@ -301,7 +302,7 @@ def value_text(value: Any) -> str:
         if value.keys() == {"startip", "endip"}:
             return "-".join(dict.fromkeys(value.values()))
         return json_line(value)
-    return "" if value is None else str(value)
+    return "" if value is None else str(shown_degrees(value) if isinstance(value, float) else value)
 
 
 def chosen_results(records: Iterable[Mapping[str, Any]], only: Sequence[str], *, as_json: bool) -> None:
@@ -321,6 +322,12 @@ def chosen_result(record: Mapping[str, Any], only: Sequence[str], *, as_json: bo
     emit(as_json, chosen, lambda: row(*map(value_text, chosen.values())))
 
 
+def flat_match(match: Match) -> dict[str, Any]:
+    """The object for an answer, with its degrees as they are shown."""
+    found: dict[str, Any] = match.flat()
+    return found | {name: shown_degrees(found[name]) for name in DEGREES if found[name] is not None}
+
+
 def flat_answer(
     address: str, match: Match | None, error: str | None, part: "RangePart | None" = None
 ) -> dict[str, Any]:
@@ -330,7 +337,7 @@ def flat_answer(
     """
     if error is not None:
         return {"ip": address, "locid": None, "error": error}
-    found: dict[str, Any] = flat_not_covered(address) if match is None else match.flat()
+    found: dict[str, Any] = flat_not_covered(address) if match is None else flat_match(match)
     if part is not None:
         found |= {"first": part.first, "last": part.last, "addresses": part.addresses, "share": part.share}
     return found

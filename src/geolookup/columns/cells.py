@@ -72,6 +72,15 @@ def json_cells(column: Any) -> Any:
     return pc.if_else(known, quoted, b"null")
 
 
+def shown_degrees(column: Any) -> Any:
+    """A column of degrees as `base.text.shown_degrees` shows each; a column of another type as it is."""
+    if column.type != pa.float64():
+        return column
+    single = column.cast(pa.float32(), safe=False)
+    shortest = single.cast(pa.string()).cast(pa.float64())
+    return pc.if_else(pc.equal(single.cast(pa.float64()), column), shortest, column)
+
+
 def json_of(value: Any) -> bytes:
     """A value in JSON; one that JSON does not have becomes text."""
     return msgspec.json.encode(value, enc_hook=str)

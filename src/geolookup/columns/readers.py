@@ -15,6 +15,7 @@ from geolookup.columns.arrow_index import sample_of
 from geolookup.columns.blocks import BLOCK_BYTES, Source, pieces
 from geolookup.columns.common import ENOUGH_VALUES, check_columns
 from geolookup.columns.csv_blocks import Records, split
+from geolookup.files.headers import SEPARATOR_LINE
 from geolookup.model.errors import DataFileError
 
 Form: TypeAlias = Literal["csv", "ndjson", "parquet"]
@@ -74,7 +75,8 @@ class Reader(Protocol):
 class CsvReader:
     """A CSV file with a header; if ``as_is``, rows are handed out as they stand, in any encoding.
 
-    ``delimiter`` stands between values; if it is None, that one of `DELIMITERS` with which the header has the column.
+    ``delimiter`` stands between values; if it is None, that which a first line ``sep=;`` says, as Excel writes it, or
+    that one of `DELIMITERS` with which the header has the column.
 
     A block is split in whole arrays. Where that would have to guess (a quotation mark inside of a value, a record that
     is longer than a block), the standard library's reader takes the next rows: it decides what they mean.
@@ -102,6 +104,7 @@ class CsvReader:
         self._column = column
         self._ahead: list[bytes] = []
         self._sample: list[bytes] = []
+        self._above = b""
         self.delimiter = delimiter or self._likely_delimiter()
         names, header = self._header()
         check_columns(names, column, added)
@@ -111,14 +114,18 @@ class CsvReader:
         self.schema = None if as_is else pa.schema([(name, pa.string()) for name in names])
 
     def _likely_delimiter(self) -> str:
-        """The delimiter of the first line that is not blank; it is read again."""
-        first = b""
-        while not first.removeprefix(codecs.BOM_UTF8).strip():
+        """The delimiter of the first line that is not blank; it is read again, unless it says what stands between."""
+        text = ""
+        while not text.strip():
             first = self._source.line()
             if not first:
                 return DELIMITERS[0]
             self._ahead.append(first)
-        text = first.decode("utf-8-sig", "replace")
+            text = first.decode("utf-8-sig", "replace")
+        if said := SEPARATOR_LINE.fullmatch(text):
+            self._above = b"".join(self._ahead)
+            self._ahead.clear()
+            return said[1]
         named = {each: self._names_in(text, each) for each in DELIMITERS}
         fitting = [each for each, names in named.items() if self._column in names]
         return fitting[0] if fitting else max(DELIMITERS, key=lambda each: len(named[each]))
@@ -132,7 +139,7 @@ class CsvReader:
 
     def _header(self) -> tuple[list[str], bytes]:
         """The columns' names, and the bytes of the file up to their end; blank lines before them are skipped."""
-        before = b""
+        before = self._above
         for _, names, data in self._records():
             if names not in ([], [""]):
                 return names, before + data

@@ -12,7 +12,7 @@ from geolookup.base.reasons import reason
 from geolookup.columns.arrow_addresses import pa, pc
 from geolookup.columns.arrow_rows import decoded, plain_type
 from geolookup.columns.blocks import bytes_of, data_of, pieces, without_blanks_after
-from geolookup.columns.cells import CsvCells, joined, json_cells, json_of
+from geolookup.columns.cells import CsvCells, joined, json_cells, json_of, shown_degrees
 from geolookup.columns.readers import Chunk, Form, Reader, split_record
 from geolookup.model.errors import DataFileError
 
@@ -78,7 +78,7 @@ class _CsvWriter:
 
     def write(self, chunk: Chunk, answers: Any) -> None:
         """See `Writer`."""
-        more = [self._cells.of(column) for column in answers.columns]
+        more = [self._cells.of(shown_degrees(column)) for column in answers.columns]
         if chunk.records is None:
             if not self._begun:
                 self._begin(chunk.batch.schema.names)
@@ -110,11 +110,12 @@ class _NdjsonWriter:
         """See `Writer`."""
         if chunk.records is None:
             names = [*chunk.batch.schema.names, *self._added]
-            columns = dict(zip(names, [*chunk.batch.columns, *answers.columns], strict=True))  # of two names the last
+            values = [*chunk.batch.columns, *map(shown_degrees, answers.columns)]
+            columns = dict(zip(names, values, strict=True))  # of two names the last
             self._out.write(joined([b"{", *self._members(columns), b"}\n"], chunk.batch.num_rows))
             return
         insides, tails = _opened(chunk.records)
-        parts = self._members(dict(zip(self._added, answers.columns, strict=True)))
+        parts = self._members(dict(zip(self._added, map(shown_degrees, answers.columns), strict=True)))
         comma = pc.if_else(pc.ends_with(insides, b"{"), b"", b",")
         more = [pc.binary_join_element_wise(comma, *parts, b"}", b"")]
         self._out.write(joined(_amended(chunk, insides, more, tails), chunk.batch.num_rows))

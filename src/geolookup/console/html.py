@@ -8,7 +8,7 @@ import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from geolookup.base.text import harmless
+from geolookup.base.text import harmless, shown_degrees
 from geolookup.model.types import Geolocation, IPBlock
 from geolookup.settings.times import in_words, of_day
 from geolookup.settings.times import shown as moment
@@ -35,6 +35,7 @@ class Templates:
         )
         self._environment.globals |= {"called": called}
         self._environment.filters |= {
+            "degrees": shown_degrees,
             "as_typed": as_typed,
             "changed": changed,
             "block": block_text,

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from geolookup.base.text import shown_degrees
 from geolookup.exports.answers import paired
 from geolookup.exports.content import Content, LayerChoice, Places, Progress
 from geolookup.exports.parts import Column
@@ -123,7 +124,7 @@ def _line(cells: Iterable[Any]) -> str:
 def _cell(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return value
+    return shown_degrees(value) if isinstance(value, float) else value
 
 
 def _fitting(places: Places, wanted: ListFilters) -> Flags:

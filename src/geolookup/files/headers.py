@@ -14,7 +14,7 @@ SEPARATORS: Final = (",", ";", "\t", "|")
 #: The header is among the first rows with values.
 _MOST_TITLES: Final = 30
 #: A line above the header that tells a spreadsheet the separator.
-_SEPARATOR_LINE: Final = re.compile(r"\s*\"?sep=.\"?\s*", re.IGNORECASE)
+SEPARATOR_LINE: Final = re.compile(r"\s*\"?sep=(.)\"?\s*", re.IGNORECASE)
 
 #: What people call the columns, the likeliest first: in English, German and French, as `alike` writes it.
 WORDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -141,7 +141,7 @@ def _rows(head: bytes, separator: str) -> Iterator[tuple[int, list[str]]]:
     found = above = 0
     try:
         for row in reader:
-            filled = any(map(str.strip, row)) and not _SEPARATOR_LINE.fullmatch(separator.join(row))
+            filled = any(map(str.strip, row)) and not SEPARATOR_LINE.fullmatch(separator.join(row))
             if filled:
                 yield above, row
                 found += 1

@@ -71,6 +71,20 @@ def test_empty_lines_before_the_header_of_a_csv_are_passed_over(tmp_path: Path) 
         assert json.loads((tmp_path / "out.ndjson").read_bytes()) == {"ip": "8.8.8.8", "geo_country": "US"}
 
 
+@pytest.mark.parametrize("above", [b"sep=;\r\n", BOM + b"sep=;\n", b'"SEP=;"\r\n', b"\nsep=;\n"])
+def test_a_line_by_which_excel_says_the_delimiter_is_no_header(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], above: bytes
+) -> None:
+    source, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_bytes(above + b"n,m;ip\r\n1;8.8.8.8\r\n2;bad\r\n")
+    assert run(["enrich", str(source), str(out), "--fields", "country", "--ok-malformed"]) == 0
+    assert out.read_bytes() == above + b"n,m;ip;geo_country\r\n1;8.8.8.8;US\r\n2;bad;\r\n", "every byte is kept"
+    assert f"line {4 + above.startswith(bytes([10]))}: 'bad'" in capsys.readouterr().err
+    assert run(["enrich", str(source), str(tmp_path / "out.ndjson"), "--fields", "country", "--ok-malformed"]) == 0
+    first = (tmp_path / "out.ndjson").read_bytes().splitlines()[0]
+    assert json.loads(first) == {"n,m": "1", "ip": "8.8.8.8", "geo_country": "US"}
+
+
 @pytest.mark.parametrize("target", ["ndjson", "csv", "parquet"])
 def test_ndjson_may_begin_with_a_byte_order_mark(tmp_path: Path, target: str) -> None:
     source, out = tmp_path / "in.ndjson", tmp_path / f"out.{target}"

@@ -6,6 +6,7 @@ from typing import Any, BinaryIO, cast
 
 import click
 
+from geolookup.base.text import size
 from geolookup.cli import interrupt, output
 from geolookup.cli.groups import LazyGroup
 from geolookup.cli.options import as_of_option, json_option, vrf_option
@@ -217,11 +218,7 @@ def _run(
         output.json_result({**report, "warnings": list(done.warnings), "attributions": list(done.attributions)})
     elif stream is None:
         packed = " before compression" if target.lower().endswith(".gz") else ""
-        output.done(f"wrote {target}: {words.count(done.ranges, 'range')}, {_size(done.size_bytes)}{packed}")
-
-
-def _size(count: int) -> str:
-    return f"{count} bytes" if count < 10_000 else f"{count / 1e6:.1f} MB"
+        output.done(f"wrote {target}: {words.count(done.ranges, 'range')}, {size(done.size_bytes)}{packed}")
 
 
 class _Harmless:

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from geolookup.base.text import fields_text
+from geolookup.base.text import fields_text, size
 from geolookup.cli import output
 from geolookup.cli.data import impact
 from geolookup.history.diff import Sides, SourceDifference, totals
@@ -17,11 +17,6 @@ from geolookup.state.publishing.catalogue import KeptGeneration
 from geolookup.sync import words
 
 _DIGEST_SHOWN = 16
-
-
-def size(count: int) -> str:
-    """So many bytes, for people."""
-    return f"{count / (1 << 20):.1f} MiB" if count >= 1 << 20 else f"{count >> 10} KiB"
 
 
 def held_lines(held: HeldItem, current: Current | None) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from geolookup.base.text import size
 from geolookup.cli import exit_codes, output
 from geolookup.cli.data import generation_text, impact
 from geolookup.cli.edits.options import may_ask
@@ -93,7 +94,7 @@ def _cells(each: KeptGeneration) -> Sequence[str]:
         when,
         f"{words.count(rows.get('geolocations', 0), 'geolocation')} ({rows.get('custom_geolocations', 0)} custom)",
         words.count(rows.get("blocks", 0), "block"),
-        generation_text.size(each.bytes),
+        size(each.bytes),
         f"{(each.digest or '')[:16]} from {each.source if len(each.stack) < 2 else ', '.join(each.stack)}",
         ", ".join(marks),
     )
@@ -318,11 +319,11 @@ def prune(keep: int | None, dry_run: bool, as_json: bool) -> int:
     removed = directory.keeping.prune(keep=keep, dry_run=dry_run)
     total = sum(removed.values())
     if as_json:
-        listed = [{"generation": number, "bytes": size} for number, size in sorted(removed.items())]
+        listed = [{"generation": number, "bytes": octets} for number, octets in sorted(removed.items())]
         output.json_result({"removed": listed, "bytes": total, "dry_run": dry_run})
         return exit_codes.DONE
-    for number, size in sorted(removed.items()):
-        output.row(f"generation {number}", generation_text.size(size))
+    for number, octets in sorted(removed.items()):
+        output.row(f"generation {number}", size(octets))
     verb = "would be removed" if dry_run else "removed"
     count = words.count(len(removed), "generation")
     output.done(f"{count} {verb}: {words.count(total, 'byte')}" if removed else "nothing is past retention")

@@ -71,8 +71,8 @@ def changed_objects(changed: list[ChangedAnswer], asked: int) -> dict[str, Any]:
         "changed": [
             {
                 "ip": each.address,
-                "before": None if each.before is None else each.before.flat(),
-                "after": None if each.after is None else each.after.flat(),
+                "before": None if each.before is None else output.flat_match(each.before),
+                "after": None if each.after is None else output.flat_match(each.after),
             }
             for each in changed
         ],

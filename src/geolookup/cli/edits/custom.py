@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from geolookup.base.text import fields_text
+from geolookup.base.text import fields_text, shown_degrees
 from geolookup.cli import exit_codes, output
 from geolookup.cli.edits.options import (
     WithLocids,
@@ -334,7 +334,8 @@ def _city_text(fields: Mapping[str, Any], city: City | None) -> str:
     if city is None:
         return f"no coordinates: the default data have none of {asked or 'no place'}"
     place = city.place
-    text = f"latitude {place.latitude!r}, longitude {place.longitude!r}: those of {place.place_text()} in {city.source}"
+    latitude, longitude = (None if each is None else shown_degrees(each) for each in (place.latitude, place.longitude))
+    text = f"latitude {latitude!r}, longitude {longitude!r}: those of {place.place_text()} in {city.source}"
     if city.elsewhere:
         text += f" (also in {', '.join(city.elsewhere[:_MOST_REGIONS])}: give --region if that is meant)"
     return text

@@ -45,7 +45,7 @@ def explanation_object(found: Explanation, names: Mapping[int, str]) -> dict[str
     """The object of ``explain --json``; ``names`` are those of sites."""
     return {
         "ip": found.address,
-        "match": None if found.match is None else found.match.flat(),
+        "match": None if found.match is None else output.flat_match(found.match),
         "covering": [
             {
                 "locid": item.geolocation.locid,
@@ -87,7 +87,7 @@ def _since_object(found: AnswerSince) -> dict[str, Any]:
         "edit": found.edit,
         "is_exact": found.is_exact,
         "generation_before": found.generation_before,
-        "before": None if found.before is None else found.before.flat(),
+        "before": None if found.before is None else output.flat_match(found.before),
     }
 
 

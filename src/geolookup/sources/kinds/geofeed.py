@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from geolookup.base.reasons import reason
+from geolookup.base.text import count
 from geolookup.files.lines import Lines, has_surrogates
 from geolookup.files.opened import Member, Opened
 from geolookup.files.tables import CHUNK_ROWS, NOT_UTF8
 from geolookup.model import addresses
-from geolookup.model.countries import not_a_code
+from geolookup.model.continents import countries
+from geolookup.model.countries import country_in_words, not_a_code
 from geolookup.model.errors import InvalidAddressError, InvalidRangeError
 from geolookup.sources import blocks
 from geolookup.sources.places import BadFieldError, PlaceFields, text
@@ -64,6 +66,7 @@ class _Entry(NamedTuple):
 def _read_file(member: Member, request: Request, gathered: Gathered) -> Iterator[blocks.Batch]:
     entries: dict[tuple[int, int, int], _Entry] = {}
     twice: set[tuple[int, int, int]] = set()
+    unlisted: dict[str, list[int]] = {}
     for line_number, line in enumerate(Lines(member, request.limits), 1):
         try:
             fields = _fields(line, strict=True)
@@ -80,6 +83,8 @@ def _read_file(member: Member, request: Request, gathered: Gathered) -> Iterator
                 twice.add(block)
                 raise BadFieldError(f"{fields[0]} is here for a second time: first in line {entries[block].line}")
             place = _place(fields)
+            if place is not None and place.country and place.country not in countries():
+                unlisted.setdefault(place.country, []).append(line_number)
         except csv.Error as error:
             gathered.rows += 1
             gathered.leave_out(gathered.rows, line_number, f"is not CSV: {reason(error)}")
@@ -93,9 +98,18 @@ def _read_file(member: Member, request: Request, gathered: Gathered) -> Iterator
         entry = entries.pop(block)
         start = addresses.to_text(block[0], block[1])
         gathered.leave_out(entry.number, entry.line, f"its prefix, from {start} on, is in the file more than once")
+    gathered.warnings += [_unlisted(member.name, code, lines) for code, lines in unlisted.items()]
     found = [(*block, entry.place) for block, entry in entries.items()]
     for begin in range(0, len(found), CHUNK_ROWS):
         yield blocks.from_ranges(found[begin : begin + CHUNK_ROWS])
+
+
+def _unlisted(name: str, code: str, lines: list[int]) -> str:
+    """What to say of a country code that ISO 3166-1 does not list; it is kept, since it is what the feed says."""
+    listed = country_in_words(code)
+    meant = f", which has {listed}" if listed else ""
+    prefixes = count(len(lines), "prefix", "prefixes")
+    return f"{name}, line {lines[0]}: the country {code} is not in ISO 3166-1{meant}: {prefixes}"
 
 
 def _fields(line: str, *, strict: bool = False) -> list[str] | None:

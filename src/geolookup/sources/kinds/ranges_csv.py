@@ -5,13 +5,13 @@ And ``registry``, the bundled file of that form: the registries' delegations, a 
 
 import contextlib
 import csv
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from geolookup.base.text import harmless
+from geolookup.files.headers import SEPARATOR_LINE
 from geolookup.files.opened import Member, Opened
 from geolookup.files.tables import Table
 from geolookup.model.errors import DataFileError, SettingsError
@@ -33,8 +33,6 @@ _ENDS = (("first", "last"), ("startip", "endip"), ("start_ip", "end_ip"))
 _NETWORKS = ("network", "cidr")
 #: Separators of spreadsheets; where the comma is the decimal sign, they write a semicolon.
 _SEPARATORS = (",", ";", "\t")
-#: A line above the header that tells a spreadsheet the separator.
-_SEPARATOR_LINE = re.compile(r"\s*\"?sep=.\"?\s*", re.IGNORECASE)
 
 _SHOWN_COLUMNS = 8
 #: Names of columns that are one more form of the range, if others were taken for it.
@@ -81,7 +79,7 @@ def fits(member: Member) -> bool:
 def _layout(member: Member, fields: Mapping[str, str]) -> _Layout | None:
     """The layout of a file whose header names a range, or None."""
     above = member.head.decode("utf-8-sig", "replace").partition("\n")[0]
-    skip = 1 if _SEPARATOR_LINE.fullmatch(above) else 0
+    skip = 1 if SEPARATOR_LINE.fullmatch(above) else 0
     for separator in _SEPARATORS:
         if _range_columns(first_line(member, separator, skip=skip), fields) is not None:
             return _Layout(separator, skip)

@@ -1,0 +1,161 @@
+"""What a colleague gives to our place, or takes back, while edits of it are open."""
+
+import json
+
+import pytest
+
+from tests.dials.dials import Dials
+from tests.dials.person import Person, settle
+
+
+def _changes(person: Person, *blocks: str, **fields: str) -> None:
+    """A colleague gives blocks to our place, and changes fields of it."""
+    place = person.upstream.places[-1]
+    changed = tuple({**place.as_fields(), **fields}.values())
+    given = frozenset((f"{block}.0", f"{block}.255") for block in blocks)
+    person.upstream.colleague_changes(-1, type(place)(changed, place.blocks | given), who="colleague")
+
+
+@pytest.mark.parametrize(("seen", "theirs"), [(False, {"areacode": "030"}), (True, {"city": "Spandau"})])
+def test_a_block_of_a_colleague_is_in_lookups_while_the_place_is_held(
+    person: Person, seen: bool, theirs: dict[str, str]
+) -> None:
+    locid = person.has("10.1.0.0/24") if seen else person.creates("10.1.0.0/24")
+    if seen:
+        person("custom", "update", locid, "--city", "Potsdam")
+    person("push")
+    _changes(person, "10.2.0", **theirs)
+    settle()
+    person("sync", exits=3)
+    assert "does not show them" in person.said
+    assert person.looks_up("10.1.0.1", "10.2.0.1") == [-1, -1]
+    ours = "Potsdam" if seen else "Berlin"
+    assert json.loads(person("lookup", "10.2.0.1", "--format", "ndjson"))["city"] == ours  # until a person decides
+    place = person.upstream.places[-1]
+    blocks = place.blocks - {("10.2.0.0", "10.2.0.255")}
+    person.upstream.colleague_changes(-1, type(place)(place.fields, blocks), who="colleague")
+    settle()
+    person("sync", exits=None)
+    assert person.looks_up("10.1.0.1", "10.2.0.1") == [-1, 1]
+
+
+def test_a_block_of_a_colleague_is_in_lookups_though_what_was_pushed_has_not_settled(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "add-block", locid, "10.3.0.0/24")
+    person("push")
+    _changes(person, "10.2.0")
+    person("sync")
+    assert person.looks_up("10.1.0.1", "10.2.0.1", "10.3.0.1") == [-1, -1, -1]
+
+
+def test_two_names_that_differ_in_capitals_alone_are_both_stored_by_a_service_of_capitals(person: Person) -> None:
+    person.upstream.dials = Dials(capitals=True)
+    locid = person.has("10.1.0.0/24")
+    for city in ("Potsdam", "potsdam"):
+        person("custom", "update", locid, "--city", city)
+        person("push")
+    settle()
+    person("sync")
+    assert person.there == {-1: ("POTSDAM", ["10.1.0.0"])}
+    assert json.loads(person("outbox", "list", "--json")) == []
+
+
+def test_an_edit_that_went_along_with_another_one_says_so(person: Person) -> None:
+    locid = person.has()
+    person("custom", "update", locid, "--city", "Potsdam")
+    person("custom", "update", locid, "--region", "Brandenburg")
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    settle()
+    person("push", exits=3)
+    first, second = (row["id"] for row in json.loads(person("outbox", "list", "--json")))
+    person("outbox", "retry", first)
+    person("outbox", "retry", second, exits=2)
+    assert f"edit {second} is dropped (it went along with edit {first})" in person.said
+    person.pushes_for_all_to_see()
+    (place,) = person.upstream.places.values()
+    assert (place.as_fields()["city"], place.as_fields()["region"]) == ("Potsdam", "Brandenburg")
+
+
+def test_a_sync_names_what_is_held_each_time(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "update", locid, "--city", "Potsdam")
+    _changes(person, city="Spandau")
+    settle()
+    person("push", exits=3)
+    for _ in range(2):
+        person("sync", exits=3)
+        assert "`geolookup outbox retry" in person.said
+    (edit,) = (row["id"] for row in json.loads(person("outbox", "list", "--json")))
+    person("outbox", "drop", edit)
+    person("sync")
+
+
+def _undone_areacode(person: Person, locid: int) -> None:
+    """An area code is acknowledged, and a colleague empties it before a list."""
+    person("custom", "update", locid, "--areacode", "1")
+    person("push")
+    _changes(person, areacode="")
+    settle()
+    person("sync", exits=3)
+    assert "does not show them" in person.said
+    (edit,) = (row["id"] for row in json.loads(person("outbox", "list", "--json")))
+    person("outbox", "drop", edit)
+
+
+@pytest.mark.parametrize(
+    "edited", [("areacode", "030"), ("city", "BERLIN"), ("latitude", "52.5201"), ("city", "Potsdam")]
+)
+@pytest.mark.parametrize("along", [(), ("--postalcode", "10115")], ids=["alone", "with another field"])
+def test_what_is_as_it_was_before_the_edit_is_no_form_of_it(
+    person: Person, edited: tuple[str, str], along: tuple[str, ...]
+) -> None:
+    locid = person.has("10.1.0.0/24", latitude=52.52)
+    was = person.upstream.places[-1].as_fields()[edited[0]]
+    person("custom", "update", locid, f"--{edited[0]}", edited[1], *along)
+    person("push")
+    _changes(person, **{edited[0]: was})
+    settle()
+    person("sync", exits=3)
+    assert "does not show them" in person.said
+    shown = json.loads(person("lookup", "10.1.0.1", "--format", "ndjson"))[edited[0]]
+    assert str(shown) == edited[1]  # until a person decides
+    (edit,) = (row["id"] for row in json.loads(person("outbox", "list", "--json")))
+    person("outbox", "retry", edit)
+    person.pushes_for_all_to_see()
+    assert str(person.upstream.places[-1].as_fields()[edited[0]]) == edited[1]
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["the same place", "another place"])
+def test_what_somebody_undid_does_not_make_a_lost_update_count_as_done(person: Person, which: int) -> None:
+    locids = [person.has("10.1.0.0/24"), person.has("10.2.0.0/24", city="Bonn", latitude=50.73)]
+    _undone_areacode(person, locids[0])
+    person("custom", "update", locids[which], "--areacode", "2")
+    person.upstream.faults = ["before"]
+    person("push", exits=1)
+    settle()
+    person("push")
+    assert person.upstream.places[-1 - which].as_fields()["areacode"] == "2"
+
+
+def test_what_somebody_undid_does_not_make_a_colleagues_place_ours(person: Person) -> None:
+    _undone_areacode(person, person.has("10.1.0.0/24"))
+    person.creates("10.2.0.0/24", city="Kiel", latitude=54.3, areacode="0431")
+    person.upstream.faults = ["before"]
+    person("push", exits=1)
+    theirs = {**person.upstream.places[-1].as_fields(), "city": "Kiel", "latitude": 54.3}
+    person.upstream.colleague_creates(theirs, who="colleague")
+    settle()
+    person("push", exits=None)
+    assert person.there[-2] == ("Kiel", [])
+
+
+def test_a_field_that_the_service_has_elsewhere_is_not_one_that_it_drops(person: Person) -> None:
+    person.has("10.2.0.0/24", city="Bonn", latitude=50.73, areacode="0228")
+    person.creates("10.1.0.0/24", areacode="030")
+    person("push")
+    place = person.upstream.places[-2]
+    fields = tuple((place.as_fields() | {"areacode": ""}).values())
+    person.upstream.colleague_changes(-2, type(place)(fields, place.blocks), who="colleague")
+    settle()
+    person("sync", exits=3)
+    assert "does not show them" in person.said

@@ -1,0 +1,179 @@
+"""A number gets another owner, as a person comes upon it: nothing of ours goes to him."""
+
+import json
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.dials.dials import Dials
+from tests.dials.faces import OverHttp
+from tests.dials.person import ELSEWHERE, Person, settle
+from tests.dials.upstream import CLIENT, Upstream
+
+_SITE = """[[site]]
+name = "{name}"
+country = "{country}"
+region = ""
+city = "{city}"
+postalcode = ""
+latitude = {latitude}
+longitude = 11.6
+dmacode = ""
+areacode = ""
+blocks = ["{block}"]
+"""
+MUNICH = _SITE.format(name="Munich", country="DE", city="{city}", latitude=48.1, block="10.1.0.0/24")
+ROME = _SITE.format(name="Rome", country="IT", city="Rome", latitude=41.9, block="10.5.0.0/24")
+TOKYO = {**ELSEWHERE, "country": "JP", "city": "Tokyo", "latitude": 35.7, "longitude": 139.7}
+
+
+class Sites:
+    """A person's sites.toml, with Munich (and Rome beside it, so that no file is without any)."""
+
+    def __init__(self, person: Person, path: Path) -> None:
+        self._person, self._path = person, path
+        person.upstream.dials = Dials(reuse=True)
+
+    def apply(self, *sites: str, **how: int) -> None:
+        self._path.write_text("".join(sites))
+        self._person("custom", "apply", self._path, **how)
+
+    def are_there(self) -> None:
+        self.apply(ROME, MUNICH.format(city="Munich"))
+        self._person.pushes_for_all_to_see()
+
+    def lose_munich_to_tokyo(self) -> int:
+        """A colleague deletes Munich, and creates Tokyo, which is given its number."""
+        (number,) = (locid for locid, (city, _) in self._person.there.items() if city == "Munich")
+        self._person.upstream.colleague_changes(number, None, who="colleague")
+        assert self._person.upstream.colleague_creates(TOKYO, [("10.9.0.0", "10.9.0.255")], who="colleague") == number
+        return number
+
+
+@pytest.fixture
+def sites(person: Person, tmp_path: Path) -> Sites:
+    found = Sites(person, tmp_path / "sites.toml")
+    found.are_there()
+    return found
+
+
+def ours_to(person: Person, number: int) -> list[str]:
+    """What was written from here to a number since Tokyo has it."""
+    log = person.upstream.log
+    since = max(at for at, write in enumerate(log) if write.locid == number and write.what == "create")
+    return [write.what for write in log[since + 1 :] if write.locid == number and write.who == CLIENT]
+
+
+def test_a_site_that_leaves_lookups_is_named(person: Person, sites: Sites) -> None:
+    sites.lose_munich_to_tokyo()
+    settle()
+    person("sync", exits=3)
+    assert "Munich" in person.said
+
+
+def test_apply_makes_the_site_anew_and_leaves_the_number_to_whom_it_was_given(person: Person, sites: Sites) -> None:
+    number = sites.lose_munich_to_tokyo()
+    settle()
+    person("sync", exits=None)
+    sites.apply(ROME, MUNICH.format(city="Munich"))
+    person.pushes_for_all_to_see()
+    assert ours_to(person, number) == []
+    assert person.there[number] == ("Tokyo", ["10.9.0.0"])
+    assert ("Munich", ["10.1.0.0"]) in person.there.values()
+
+
+def test_a_file_without_the_site_deletes_nothing_of_anothers(person: Person, sites: Sites) -> None:
+    number = sites.lose_munich_to_tokyo()
+    settle()
+    person("sync", exits=None)
+    sites.apply(ROME)
+    person("push")
+    assert ours_to(person, number) == []
+    assert person.there[number] == ("Tokyo", ["10.9.0.0"])
+
+
+def test_an_update_by_the_number_of_then_is_not_written_to_another(person: Person, tmp_path: Path) -> None:
+    person.upstream.dials = Dials(reuse=True)
+    locid = person.has("10.1.0.0/24")
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    person.upstream.colleague_creates(TOKYO, [("10.9.0.0", "10.9.0.255")], who="colleague")
+    settle()
+    person("sync", exits=None)
+    person("custom", "update", locid, "--city", "Potsdam", exits=2)
+    person("push")
+    assert ours_to(person, -1) == []
+    assert person.there == {-1: ("Tokyo", ["10.9.0.0"])}
+
+
+def test_a_service_that_moved_and_numbers_otherwise_gets_nothing_of_another(
+    person: Person, sites: Sites, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = person.there
+    moved = Upstream(Dials(), Random(1), time.monotonic)
+    moved.colleague_creates(TOKYO, [("10.9.0.0", "10.9.0.255")], who="colleague")
+    for place in reversed(person.upstream.places.values()):
+        moved.colleague_creates(place.as_fields(), place.blocks, who="moving")
+    with OverHttp(moved) as service:
+        monkeypatch.setenv("GEOLOOKUP_URL", service.url)
+        person.upstream = moved
+        before = person.there
+        assert {place[0]: number for number, place in before.items()} != {
+            place[0]: number for number, place in there.items()
+        }
+        settle()
+        person("sync", "--url-moved", exits=3)  # whose places are gone
+        sites.apply(ROME, MUNICH.format(city="München"))
+        person("push")
+        assert person.there == {
+            number: ("München" if city == "Munich" else city, blocks) for number, (city, blocks) in before.items()
+        }
+
+
+def test_a_delete_is_not_repeated_on_what_has_fewer_blocks(person: Person) -> None:
+    person.upstream.dials = Dials(reuse=True)
+    locid = person.has("10.1.0.0/24")
+    fields = person.upstream.places[-1].as_fields()
+    person("custom", "delete", locid)
+    person.upstream.faults = ["after"]
+    person("push", exits=1)
+    assert person.upstream.colleague_creates(fields, who="colleague") == -1
+    settle()
+    person("push", exits=3)
+    assert person.there == {-1: ("Berlin", [])}
+    (edit,) = (row["id"] for row in json.loads(person("outbox", "list", "--json")))
+    person("outbox", "retry", edit)  # it is the same all the same
+    person("push")
+    assert person.there == {}
+
+
+def test_a_lost_delete_is_repeated_on_what_is_as_it_was(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "delete", locid)
+    person.upstream.faults = ["before"]
+    person("push", exits=1)
+    settle()
+    person("push")
+    assert person.there == {}
+
+
+def test_an_old_answer_to_a_repeated_create_is_not_believed_before_a_look(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person.upstream.dials = Dials(reuse=True, keys=True)
+    monkeypatch.setenv("GEOLOOKUP_IDEMPOTENCY_KEYS", "true")
+    person("sync")
+    person.creates("10.1.0.0/24")
+    person.upstream.faults = ["after"]
+    person("push", exits=1)
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    assert person.upstream.colleague_creates(TOKYO, [("10.9.0.0", "10.9.0.255")], who="colleague") == -1
+    person("push", exits=None)
+    assert person.there == {-1: ("Tokyo", ["10.9.0.0"])}
+    settle()
+    person("sync", exits=3)
+    edits = [row["id"] for row in json.loads(person("outbox", "list", "--json")) if row["state"] == "held"]
+    person("outbox", "retry", edits[0])
+    person.pushes_for_all_to_see()
+    assert person.there == {-1: ("Tokyo", ["10.9.0.0"]), -2: ("Berlin", ["10.1.0.0"])}

@@ -1,0 +1,157 @@
+"""What a service lost, did in spite of its answer, or shows by an old list: only a conclusive list proves anything."""
+
+import json
+
+import pytest
+
+from tests.dials.dials import Dials
+from tests.dials.person import Person, settle
+
+
+def test_all_that_a_service_lost_is_named_and_kept_and_restored_by_one_retry(person: Person) -> None:
+    empty = person.upstream.places
+    locid = person.creates("10.1.0.0/24")
+    person("custom", "update", locid, "--city", "Potsdam")
+    person("push")
+    person.upstream.fail_over(empty)
+    settle()
+    person("sync", exits=3)
+    assert json.loads(person("lookup", "10.1.0.1", "--format", "ndjson"))["city"] == "Potsdam"
+    held = [row["id"] for row in json.loads(person("outbox", "list", "--json")) if row["state"] == "held"]
+    person("outbox", "retry", held[0])
+    person.pushes_for_all_to_see()
+    assert list(person.there.values()) == [("Potsdam", ["10.1.0.0"])]
+
+
+def test_a_list_that_was_not_sent_again_proves_nothing(person: Person) -> None:
+    person.upstream.etag = '"always"'
+    person("sync")
+    empty = person.upstream.places
+    person.creates("10.1.0.0/24")
+    person("push")
+    person.upstream.fail_over(empty)
+    settle()
+    person("sync", exits=3)
+    assert json.loads(person("lookup", "10.1.0.1", "--format", "ndjson"))["city"] == "Berlin"
+
+
+def test_one_etag_for_ever_loses_nothing_and_makes_no_twin(person: Person) -> None:
+    person.upstream.etag = '"always"'
+    person("sync")
+    person.creates("10.1.0.0/24")
+    person.pushes_for_all_to_see()
+    settle()
+    person("sync")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
+    assert person.looks_up("10.1.0.1") == [-1]
+
+
+def test_two_branches_in_one_town_whose_requests_are_lost_in_turn_are_not_held(person: Person) -> None:
+    first, second = person.creates(), person.creates(latitude=52.521, longitude=13.41)
+    person.upstream.faults = ["before", "after"]
+    person("push", exits=1)
+    settle()
+    person("push")
+    settle()
+    person("sync")
+    shown = [json.loads(person("custom", "show", locid, "--json")) for locid in (first, second)]
+    assert [place["latitude"] for place in shown] == [52.520008, 52.521]
+    assert len(person.there) == 2
+
+
+def test_what_is_gone_can_be_made_anew_as_the_message_says(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "update", locid, "--city", "Potsdam")
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    settle()
+    person("push", exits=3)
+    (edit,) = (row["id"] for row in json.loads(person("outbox", "list", "--json")))
+    person("outbox", "retry", edit)
+    person.pushes_for_all_to_see()
+    assert list(person.there.values()) == [("Potsdam", ["10.1.0.0"])]
+
+
+@pytest.mark.parametrize("what", ["update", "clear"])
+def test_a_conflict_that_was_answered_after_the_work_is_no_refusal(person: Person, what: str) -> None:
+    locid = person.has("10.1.0.0/24")
+    if what == "update":
+        person("custom", "update", locid, "--city", "Potsdam")
+    else:
+        person("custom", "clear-blocks", locid)
+    person.upstream.faults = ["conflict"]
+    person("push")
+    settle()
+    person("push")
+    assert person.there == {-1: ("Potsdam", ["10.1.0.0"]) if what == "update" else ("Berlin", [])}
+
+
+def test_a_restored_outbox_does_not_send_again_what_was_added_and_removed_since(person: Person) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    person("custom", "add-block", locid, "10.3.0.0/24")
+    person("push")
+    person("custom", "remove-block", locid, "10.3.0.0/24")
+    person("push")
+    person("outbox", "restore")
+    settle()
+    person("push", exits=None)
+    assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.2.0.0"])}
+
+
+def test_blocks_that_a_lost_delete_all_took_come_back_though_the_removed_one_was_given_again(person: Person) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    person("custom", "remove-block", locid, "10.2.0.0/24")
+    person.upstream.faults = ["after"]  # all blocks are deleted, and nobody is told
+    person("push", exits=1)
+    assert person.there == {-1: ("Berlin", [])}
+    person("custom", "add-block", locid, "10.2.0.0/24")
+    settle()
+    person("sync")
+    assert person.looks_up("10.1.0.1", "10.2.0.1") == [-1, -1]
+    person.pushes_for_all_to_see()
+    assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.2.0.0"])}
+    person("push")
+    assert json.loads(person("outbox", "list", "--json")) == []
+
+
+def test_an_edit_that_a_colleague_took_back_is_not_sent_again_with_the_next_one(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "update", locid, "--city", "Potsdam")
+    person("push")
+    place = person.upstream.places[-1]
+    fields = tuple("Berlin" if value == "Potsdam" else value for value in place.fields)
+    person.upstream.colleague_changes(-1, type(place)(fields, place.blocks), who="colleague")
+    settle()
+    person("custom", "add-block", locid, "10.2.0.0/24")
+    person("push", exits=3)
+    assert "does not show them" in person.said
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
+    edit = min(row["id"] for row in json.loads(person("outbox", "list", "--json")) if row["state"] == "held")
+    person("outbox", "drop", edit)
+    person.pushes_for_all_to_see()
+    assert person.there[-1][0] == "Berlin"
+
+
+def test_a_name_that_a_colleague_took_back_is_a_conflict_with_the_next_name(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "update", locid, "--city", "Potsdam")
+    person("push")
+    person("custom", "update", locid, "--city", "Spandau")
+    place = person.upstream.places[-1]
+    fields = tuple("Berlin" if value == "Potsdam" else value for value in place.fields)
+    person.upstream.colleague_changes(-1, type(place)(fields, place.blocks), who="colleague")
+    settle()
+    person("push", exits=3)
+    assert "has changed Berlin" in person.said or "has changed Spandau" in person.said
+    assert person.there[-1][0] == "Berlin"
+
+
+def test_a_create_that_was_sent_again_by_its_key_goes_on_in_the_same_push(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person.upstream.dials = Dials(keys=True)
+    monkeypatch.setenv("GEOLOOKUP_IDEMPOTENCY_KEYS", "true")
+    person.creates("10.1.0.0/24")
+    person.upstream.faults = ["after"]
+    person("push", exits=1)
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"])}

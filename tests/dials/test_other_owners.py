@@ -177,3 +177,27 @@ def test_an_old_answer_to_a_repeated_create_is_not_believed_before_a_look(
     person("outbox", "retry", edits[0])
     person.pushes_for_all_to_see()
     assert person.there == {-1: ("Tokyo", ["10.9.0.0"]), -2: ("Berlin", ["10.1.0.0"])}
+
+
+@pytest.mark.parametrize("who_has_it", ["nobody", "Tokyo"])
+def test_a_place_whose_edit_was_refused_lets_its_number_go(person: Person, who_has_it: str) -> None:
+    person.upstream.dials = Dials(reuse=True)
+    locid = person.has()
+    person.upstream.colleague_creates(ELSEWHERE, [("10.2.0.0", "10.2.0.255")], who="colleague")
+    person("custom", "add-block", locid, "10.2.0.0/24")
+    person("push", exits=3)
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    if who_has_it == "Tokyo":
+        assert person.upstream.colleague_creates(TOKYO, [("10.9.0.0", "10.9.0.255")], who="colleague") == -1
+    settle()
+    person("sync", exits=3)
+    shown = {place["locid"]: place["city"] for place in json.loads(person("custom", "list", "--json"))}
+    assert shown.get(-1) == (who_has_it if who_has_it == "Tokyo" else None)
+    assert "Berlin" in shown.values()  # until a person decides, under a number of this machine
+    person.upstream.colleague_changes(-2, None, who="colleague")
+    (edit,) = (row["id"] for row in json.loads(person("outbox", "list", "--json")))
+    person("outbox", "retry", edit)
+    person.pushes_for_all_to_see()
+    assert ("Berlin", ["10.2.0.0"]) in person.there.values()
+    if who_has_it == "Tokyo":
+        assert ours_to(person, -1) == []

@@ -589,7 +589,7 @@ class Courier:
         problem = why_held(kept, hold, self._names, said=kept.said)
         place = kept.place
         if hold.reason in ("another", "gone") and place.number is not None:
-            place = replace(place, number=None, lost=place.number)  # the binding ends
+            place = place.unbound
         self._save(ledger, job, kept, place, problem, hold=hold)
         job.over = True
 

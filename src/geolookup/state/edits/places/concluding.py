@@ -209,7 +209,7 @@ def concluded(
             case Hold() as hold:
                 held[place.id] = replace(hold, theirs=shown) if hold.theirs is not None else hold
                 if hold.reason in ("another", "gone") and place.number is not None:
-                    place = replace(place, number=None, lost=place.number)  # the binding ends
+                    place = place.unbound
                 elif shown is not None and not look.another:  # until a person decides, the rest is as it is there
                     place = over(place, shown)
             case Done(content):

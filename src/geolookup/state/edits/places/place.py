@@ -136,6 +136,11 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
             return known[-1].applied(known[-1].before) if known else None
         return replace(self.baseline, blocks=self.baseline.blocks - self.owed)
 
+    @property
+    def unbound(self) -> "Place":
+        """The place without its number, which is nothing's or another's by now; what was refused was of that number."""
+        return replace(self, number=None, lost=self.number, refused=None)
+
     def was(self) -> Iterator[Content]:
         """Every content that it had at the service or was asked to have; what only waits to be sent proves nothing."""
         if self.baseline is not None:

@@ -77,7 +77,8 @@ def reconcile(place: Place, look: Look) -> Decision:
         if look.another or look.claimed:
             return Wait("conclusive")  # a replica may show who had the number before
         theirs = _with_ours(place, theirs)
-    if place.refused is not None:
+    gone = theirs is None and place.number is not None and look.conclusive  # then that is what a person must know
+    if place.refused is not None and not gone:
         return Hold("refused", theirs, _number(place))
     if theirs is None:
         return _absent(place, look)

@@ -74,9 +74,9 @@ class Upstream:
 
     ``faults`` say what the next writes meet, whatever the dials are: "" nothing, "before", "after" and "error" a lost
     answer, "conflict" 409 after the work, "as -7" an answer that names this number after the work, "busy" 429 before
-    it, "busy after" 429 after it, "later" a yes at once and the work at `settle`, "missing" 404 of a replica that is
-    behind. ``log`` has every write that was applied, ``lists`` how many complete
-    lists were answered, ``requests`` how many requests came.
+    it, "busy after" 429 after it, "later" a yes at once and the work at `settle`, "after later" a lost answer and the
+    work at `settle`, "missing" 404 of a replica that is behind. ``log`` has every write that was applied, ``lists`` how
+    many complete lists were answered, ``requests`` how many requests came.
     `handle` is the whole of its interface for clients; colleagues act by the methods named so.
     """
 
@@ -253,8 +253,10 @@ class Upstream:
     def _fail(self, how: str, apply: Callable[[], Response]) -> Response:
         if how == "busy":
             return _busy(3600)
-        if how == "later":
+        if how in ("later", "after later"):
             self._late.append(_Late(due_s=math.inf, apply=apply))  # until `settle`
+            if how == "after later":
+                raise LostError
             return _answer(200, {"totalMatchingBlocks": 0, "customerDefinedMatchingBlocks": 0})
         if how == "missing":
             return _problem(404, "unknown-geolocation")

@@ -1,7 +1,7 @@
 """Questions of the state directory about its local edits; if none were ever made, nothing is opened."""
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from geolookup.model.types import Geolocation
 from geolookup.state.base.marks import Begun
@@ -11,9 +11,6 @@ from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.store import Edits
 from geolookup.state.edits.vrfs import VrfPlaces
-
-if TYPE_CHECKING:
-    pass
 
 _T = TypeVar("_T")
 
@@ -65,9 +62,10 @@ class LocalEdits:
     def in_doubt(self, begun: Begun) -> bool:
         """True if only a list that is asked for without conditions says how things are.
 
-        Something was sent, or a newer list than that has spoken of a place: that it is as it was proves nothing.
+        Something was sent, or a newer list than that has spoken of a place, or why one is held: that it is as it was
+        proves nothing.
         """
-        where = f"id IN (SELECT place FROM requests WHERE NOT over) OR {ABOVE}"  # noqa: S608 - our names
+        where = f"id IN (SELECT place FROM requests WHERE NOT over) OR hold IS NOT NULL OR {ABOVE}"  # noqa: S608 - our names
         return self._ask(lambda ledger: ledger.has(where, (begun.counter,)), otherwise=False)
 
     def deleted_here(self) -> set[int]:

@@ -14,12 +14,12 @@ from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.operations import SettingFields
 from geolookup.state.edits.outbox.payload import content_of
 from geolookup.state.edits.outbox.row import OutboxRow, State
-from geolookup.state.edits.places.concluding import Before, concluded
+from geolookup.state.edits.places.concluding import Before, concluded, recognised
 from geolookup.state.edits.places.likeness import Forms, may_be_stored
 from geolookup.state.edits.places.place import Content, Place, Request
 from geolookup.state.edits.session import SiteNames
 from geolookup.state.generations.cache import digest
-from geolookup.sync.push.telling import Names, why_held
+from geolookup.sync.push.telling import Names, why_held, words_of
 
 
 @dataclass(slots=True, kw_only=True)
@@ -89,7 +89,12 @@ def conclude(
     for place in found.places:
         _write(ledger, known[place.id], place, found.held.get(place.id), start, names, findings)
     twins = dict(found.twins)
-    for made, sent, there in ledger.watched():
+    for made, request in ledger.watched():
+        if request.what != "create":
+            if asked_freely and made in known and (number := known[made].place.number) is not None:
+                _tell_late(ledger, known[made], request, contents.get(number), names, findings)
+            continue
+        sent, there = request.values, ledger.not_made_by(made)
         for number, content in contents.items():
             appeared = not content.blocks and there.get(number) not in ("", digests[number])
             if appeared and (forms.same(sent, content.values) or forms.may_be(sent, content.values)):
@@ -124,6 +129,22 @@ def _tell_misnamed(
     words += f": what was sent to {number} for it since may have changed something else"
     edit = next(iter(kept.rows), 0)
     findings.told.append(ledger.outbox.notice(edit, place.id, place.number or 0, words))
+
+
+def _tell_late(
+    ledger: Ledger, kept: Kept, request: Request, theirs: Content | None, names: Names, findings: Findings
+) -> None:
+    """Tell that a request whose answer was lost, and which an earlier list did not show, was carried out after all."""
+    place = replace(kept.place, requests=(request,))
+    ours = None if theirs is None else recognised(place, theirs, ledger.forms())
+    if not request.is_done(ours) or request.is_done(kept.place.shown):
+        return
+    words = (
+        f"a request from here for {names.of(kept)}, whose answer was lost, was carried out late, or somebody did the "
+        f"same: the service has {words_of(theirs)}; if that is not meant, edit it again"
+    )
+    findings.told.append(ledger.outbox.notice(0, kept.place.id, kept.shown, words))
+    ledger.landed(request)
 
 
 def _learn(

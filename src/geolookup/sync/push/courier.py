@@ -26,7 +26,7 @@ from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.payload import content_of
 from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.state.edits.places.choosing import chosen
-from geolookup.state.edits.places.concluding import answered, look_at
+from geolookup.state.edits.places.concluding import answered, holders, look_at
 from geolookup.state.edits.places.likeness import Forms
 from geolookup.state.edits.places.place import Content, Place, Request, target
 from geolookup.state.edits.places.reconcile import Done, Hold, Look, Send, Wait, reconcile
@@ -599,7 +599,9 @@ class Courier:
         """Hold a place for what the service said no to."""
         job.refused = request, error
         job.kept = replace(job.kept, place=replace(job.kept.place, refused=request))
-        self._hold(ledger, job, Hold("refused", theirs, job.kept.place.number))
+        listed = self._view.listed or {}
+        having = {number: content_of(place) for number, place in listed.items() if request.new in place.ipblocks}
+        self._hold(ledger, job, Hold("refused", theirs, job.kept.place.number, holders(request, having)))
 
     def _save(
         self, ledger: Ledger, job: Job, kept: Kept, place: Place, reason: str,
@@ -717,6 +719,8 @@ class Courier:
             return
         job.kept = ledger.end(job.kept)
         job.refused, job.looked, job.conclusive = (request, error), False, False
+        # Whose it is, only a complete list tells: one for all of a push.
+        self._must_list = self._must_list or (error.status == 409 and bool(request.new) and self._view.listed is None)
 
     def _has_settled(self, kept: Kept, request: Request) -> bool:
         ended = kept.sent[request.id].ended
@@ -727,10 +731,9 @@ class Courier:
         assert job.refused is not None
         request, error = job.refused
         theirs = None if look.another else look.content
-        done = theirs is None if request.what == "delete" else theirs is not None and request.applied(theirs) == theirs
         kept = job.kept
         job.refused = None
-        if done:
+        if request.is_done(theirs):
             place = answered(kept.place)
             self._save(ledger, job, kept, place, "the service has it already")
             job.theirs = theirs

@@ -6,7 +6,7 @@ from geolookup.model.fields import FIELD_NAMES
 from geolookup.state.edits.outbox.kept import Kept
 from geolookup.state.edits.outbox.ledger import EDIT
 from geolookup.state.edits.outbox.payload import geolocation
-from geolookup.state.edits.places.choosing import CHOICES
+from geolookup.state.edits.places.choosing import anew, offered
 from geolookup.state.edits.places.place import Content
 from geolookup.state.edits.places.reconcile import Hold
 
@@ -42,9 +42,11 @@ def words_of(content: Content | None) -> str:
     return f"{place.place_text() or 'a geolocation without a name'}" + (f" with {blocks}{more}" if blocks else "")
 
 
-def _candidates(hold: Hold) -> list[tuple[int | None, Content | None]]:
-    """What may be meant, by number: no more than a person compares at a glance."""
-    return [(hold.number, hold.theirs), *hold.also][:_MOST_NAMED]
+def _candidates(hold: Hold) -> str:
+    """What may be meant: every number, and what the first ones show, no more than a person compares at a glance."""
+    found = [(hold.number, hold.theirs), *hold.also]
+    words = [f"{number} ({words_of(content)})" for number, content in found[:_MOST_NAMED]]
+    return ", or ".join([*words, *(str(number) for number, _ in found[_MOST_NAMED:])])
 
 
 def why_held(kept: Kept, hold: Hold, names: Names, *, said: str | None = None) -> str:
@@ -60,25 +62,36 @@ def why_held(kept: Kept, hold: Hold, names: Names, *, said: str | None = None) -
         gone = f"nothing here creates {who} any more (edits.db may have been changed by hand, or damaged)"
     else:
         gone = f"{who} is gone from the service, deleted by somebody"
+    is_lost = hold.reason == "not shown" and hold.theirs is None
+    is_wanted = bool(anew(kept.place).intents)
+    again = "creates it anew" if is_wanted else "takes it for gone: nothing is created or deleted"
     reasons = {
         "conflict": f"the service has changed {who} since the edit was made: it has {theirs}",
         "gone": gone,
         "another": f"the service has given the number {number} to something else ({theirs}): {who} has none there now",
         "not shown": f"the service said yes to edits of {who}, and does not show them: it has {theirs}",
-        "unclear": f"the service has something new that may be {who}: "
-        + ", or ".join(f"{each} ({words_of(content)})" for each, content in _candidates(hold)),
-        "refused": f"the service refuses this edit of {who}: {said}",
+        "unclear": f"the service has something new that may be {who}: {_candidates(hold)}",
+        "refused": f"the service refuses this edit of {who}: {said}{_holders(hold)}",
         "doubted": f"an older copy of the edits was put back, and {who} may have been pushed and changed since: "
         f"the service has {theirs}",
     }
     effects = {
         "mine": f"`geolookup outbox retry {EDIT}` sends yours all the same",
         "theirs": f"`geolookup outbox drop {EDIT}` keeps theirs",
-        "anew": f"`geolookup outbox retry {EDIT}` creates it anew",
+        "anew": f"`geolookup outbox retry {EDIT}` {again}",
         "same": ", ".join(
-            f"`geolookup outbox adopt {EDIT} {each}` says that {each} is it" for each, _ in _candidates(hold)
+            f"`geolookup outbox adopt {EDIT} {each}` says that {each} is it"
+            for each in [number, *(also for also, _ in hold.also)][:_MOST_NAMED]
         ),
-        "retry": f"`geolookup outbox retry {EDIT}` sends it again",
+        "retry": f"`geolookup outbox retry {EDIT}` {again if is_lost else 'sends it again'}",
         "drop": f"`geolookup outbox drop {EDIT}` gives it up",
     }
-    return f"{reasons[hold.reason]}; {', '.join(effects[choice] for choice in CHOICES[hold.reason])}"
+    return f"{reasons[hold.reason]}; {', '.join(effects[choice] for choice in offered(hold))}"
+
+
+def _holders(hold: Hold) -> str:
+    """Who has the block that is refused, and what to do about that."""
+    if not hold.also:
+        return ""
+    who = ", ".join(f"{number} ({words_of(content)})" for number, content in hold.also[:_MOST_NAMED])
+    return f": {who} has the block; once that is taken from it there, `geolookup sync` says so"

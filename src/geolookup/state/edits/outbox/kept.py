@@ -119,6 +119,15 @@ def read_places(database: "Database", where: str, parameters: Sequence[object] =
     }
 
 
+def read_over(database: "Database") -> list[tuple[int, Request]]:
+    """The requests that a list has spoken of and that may yet land, each with the id of its place.
+
+    :raises EditsDamagedError: if a row is not what was written
+    """
+    found = database.execute(f"SELECT {_REQUEST} FROM requests WHERE over ORDER BY id").fetchall()  # noqa: S608 - our names
+    return [(place, _read_request(*columns)[0]) for place, *columns in found]
+
+
 def request_columns(request: Request) -> dict[str, Any]:
     """A request's content as JSON in columns, or in one."""
     return {

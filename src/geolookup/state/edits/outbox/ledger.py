@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from geolookup.model.types import is_provisional
-from geolookup.state.edits.outbox.kept import LIVING, OPEN, Kept, Sent, blocks_column, read_places, request_columns
+from geolookup.state.edits.outbox.kept import (
+    LIVING,
+    OPEN,
+    Kept,
+    Sent,
+    blocks_column,
+    read_over,
+    read_places,
+    request_columns,
+)
 from geolookup.state.edits.outbox.operations import edit_of
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import content_column, described, written
@@ -15,7 +24,7 @@ from geolookup.state.edits.outbox.row import OutboxRow, State, decoded
 from geolookup.state.edits.outbox.schema import insert, update
 from geolookup.state.edits.outbox.stations import concerns, stations
 from geolookup.state.edits.places.likeness import Forms
-from geolookup.state.edits.places.place import Content, Place, Request, Values, target
+from geolookup.state.edits.places.place import Content, Place, Request, target
 from geolookup.state.edits.places.reconcile import Hold
 
 if TYPE_CHECKING:
@@ -68,14 +77,13 @@ class Ledger:
         rows = self.database.execute(sql).fetchall()
         return Forms((tuple(decoded(sent)), tuple(decoded(stored))) for sent, stored in rows)
 
-    def watched(self) -> list[tuple[int, Values, Mapping[int, str]]]:
-        """The creates that may yet land again: the place of each, what was sent, and what the service had before."""
-        sent = "SELECT place, fields FROM requests WHERE over"
-        sql = f"SELECT place, fields, before FROM ({sent}) JOIN places ON id = place"  # noqa: S608 - our names
-        return [
-            (int(place), tuple(decoded(fields)), self.outbox.baselines.of(before))
-            for place, fields, before in self.database.execute(sql).fetchall()
-        ]
+    def watched(self) -> list[tuple[int, Request]]:
+        """The requests that may yet land, or again, each with its place."""
+        return read_over(self.database)
+
+    def landed(self, request: Request) -> None:
+        """Note that a request has landed late: it was told."""
+        self.database.execute("DELETE FROM requests WHERE id = ?", (request.id,))
 
     def create_of(self, place: int) -> int:
         """The number of the edit that created a place, 0 if none did."""
@@ -116,6 +124,11 @@ class Ledger:
         """Note the baseline of the moment when a place was wanted anew."""
         update(self.database, "places", kept.place.id, {"made": made, "before": None})
 
+    def not_made_by(self, place: int) -> Mapping[int, str]:
+        """What the service had before the create of a place: by number, the digest of the content."""
+        (before,) = self.database.execute("SELECT before FROM places WHERE id = ?", (place,)).fetchone()
+        return self.outbox.baselines.of(before)
+
     def not_made(self, kept: Kept, shown: Mapping[int, str]) -> None:
         """Add geolocations to what the create of a place is known not to have made."""
         known = {**self.outbox.baselines.of(kept.before or kept.made), **shown}
@@ -152,7 +165,10 @@ class Ledger:
         sent_once = place.number is not None
         for request in kept.place.requests:
             if request.id not in left:
-                again = request.what == "create" and (kept.created_again or not (request.known or sent_once))
+                if request.what == "create":
+                    again = kept.created_again or not (request.known or sent_once)
+                else:  # a list has spoken of it, and does not show it
+                    again = counter is not None and not (request.known or request.is_done(place.at_service))
                 sql = "UPDATE requests SET over = 1 WHERE id = ?" if again else "DELETE FROM requests WHERE id = ?"
                 self.database.execute(sql, (request.id,))
         before = {request.id: request for request in kept.place.requests}

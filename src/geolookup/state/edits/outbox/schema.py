@@ -52,7 +52,7 @@ CREATE INDEX outbox_locid ON outbox (locid, id);
 CREATE INDEX outbox_state ON outbox (state, id);
 CREATE INDEX outbox_open ON outbox (locid) WHERE concluded IS NULL AND state <> 'dropped';
 -- The requests that were sent for a place since the last conclusive list; `attempted` and `ended` are marks. `over` is
--- a create that a list has spoken of, and that may yet land again: what it makes is told.
+-- one that a list has spoken of, and that may yet land, or again: what it does is told.
 CREATE TABLE requests (
     id INTEGER PRIMARY KEY AUTOINCREMENT, place INTEGER NOT NULL REFERENCES places (id) ON UPDATE CASCADE,
     what TEXT NOT NULL, before TEXT, fields TEXT, old TEXT, new TEXT, upto INTEGER NOT NULL, known INTEGER NOT NULL,

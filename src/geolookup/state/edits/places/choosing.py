@@ -28,6 +28,12 @@ CHOICES: dict[Reason, tuple[Choice, ...]] = {
 }
 
 
+def offered(hold: Hold) -> tuple[Choice, ...]:
+    """The choices that can succeed now: a block that another one has is refused again."""
+    taken = hold.reason == "refused" and bool(hold.also)
+    return tuple(choice for choice in CHOICES[hold.reason] if not (taken and choice == "retry"))
+
+
 def chosen(place: Place, hold: Hold, choice: Choice) -> Place:
     """A place after a person's choice about it: what is open next is sent by the next push."""
     match choice:

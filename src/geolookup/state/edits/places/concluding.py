@@ -207,7 +207,8 @@ def concluded(
         look = look_at(place, shown, forms, conclusive=True)
         match reconcile(place, look):
             case Hold() as hold:
-                held[place.id] = replace(hold, theirs=shown) if hold.theirs is not None else hold
+                also = holders(place.refused, listed) if hold.reason == "refused" else hold.also
+                held[place.id] = replace(hold, theirs=shown if hold.theirs is not None else None, also=also)
                 if hold.reason in ("another", "gone") and place.number is not None:
                     place = place.unbound
                 elif shown is not None and not look.another:  # until a person decides, the rest is as it is there
@@ -225,6 +226,12 @@ def concluded(
                 place = _shown(place, look.content, shown)
         found.append(place)
     return Concluded(places=tuple(found), held=held, twins=twins, ended=tuple(ended), merged=merged)
+
+
+def holders(refused: Request | None, listed: Mapping[int, Content]) -> tuple[tuple[int, Content], ...]:
+    """The numbers that have the block which the service refused to give, with what they show."""
+    block = None if refused is None else refused.new
+    return tuple((number, content) for number, content in listed.items() if block in content.blocks)
 
 
 def over(place: Place, listed: Content) -> Place:
@@ -307,7 +314,8 @@ def _bound(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) -
                 found[place.id] = replace(place, number=None)
                 continue
             if number != place.number and _may_be_changed(place, matching, lost):
-                held[place.id] = Hold("unclear", listed[number], number, _contents(listed, [place.number or 0], number))
+                others = _contents(listed, [*numbers, place.number or 0], number)
+                held[place.id] = Hold("unclear", listed[number], number, others)
                 found[place.id] = replace(place, number=None)
                 continue
             wanted[create.values] -= 1
@@ -333,7 +341,8 @@ def _bound(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) -
             continue  # somebody has changed it since
         if like:
             number = place.number if place.number in like else like[0]
-            held[place.id] = Hold("unclear", listed[number], number, _contents(listed, like, number))
+            answered_with = [place.number] if is_there and place.number is not None else []
+            held[place.id] = Hold("unclear", listed[number], number, _contents(listed, [*like, *answered_with], number))
             found[place.id] = replace(place, number=None)
         elif not create.known:
             found[place.id] = replace(place, number=None, requests=())  # it made nothing: it may be sent again
@@ -343,12 +352,17 @@ def _bound(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) -
         if place.id in found and _waits_to_be_created(place):
             values = next(intent for intent in place.intents if intent.what == "create").values
             given = {intent.new for intent in place.intents}
-            for number in matching.appeared(place, values) if place.id in matching.before else ():
-                same = forms.same(values, listed[number].values) and listed[number].blocks <= given
-                theirs = any(forms.same(sent, listed[number].values) for sent in matching.pending)
-                if same and not theirs and number not in matching.born:
-                    held[place.id] = Hold("unclear", listed[number], number)
-                    break
+            numbers = [
+                number
+                for number in (matching.appeared(place, values) if place.id in matching.before else ())
+                if forms.same(values, listed[number].values)
+                and listed[number].blocks <= given
+                and number not in matching.born
+                and not any(forms.same(sent, listed[number].values) for sent in matching.pending)
+            ]
+            if numbers:
+                others = _contents(listed, numbers, numbers[0])
+                held[place.id] = Hold("unclear", listed[numbers[0]], numbers[0], others)
     newest = {place.number: place.id for place in found.values() if _is_made(place, listed, forms)}
     for known in list(found.values()):
         if newest.get(known.number, known.id) != known.id:  # it was given to another place of ours
@@ -358,7 +372,7 @@ def _bound(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) -
 
 def _contents(listed: Mapping[int, Content], numbers: Iterable[int], but: int) -> tuple[tuple[int, Content], ...]:
     """What these numbers show, except one."""
-    return tuple((each, listed[each]) for each in sorted(numbers, reverse=True) if each != but)
+    return tuple((each, listed[each]) for each in sorted(set(numbers), reverse=True) if each != but)
 
 
 def _may_be_changed(place: Place, matching: Matching, lost: Sequence[Place]) -> bool:

@@ -86,6 +86,20 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     put_off: bool = False
     id: int = 0
 
+    @property
+    def touched(self) -> dict[int, Any]:
+        """Of a "put", the values that it changes, by the position of their field."""
+        assert self.before is not None
+        return {at: value for at, value in enumerate(self.values) if value != self.before.values[at]}
+
+    def is_done(self, content: Content | None) -> bool:
+        """True if a content is as this leaves it."""
+        if content is None or self.what in ("create", "delete"):
+            return (content is None) == (self.what == "delete")
+        if self.what == "put":
+            return all(content.values[at] == value for at, value in self.touched.items())
+        return self.applied(content) == content
+
     def applied(self, content: Content | None) -> Content | None:
         """A content after it."""
         if self.what == "create":
@@ -132,9 +146,12 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     def acknowledged(self) -> Content | None:
         """The place as the service has it, as far as its answers say."""
         known = [request for request in self.requests if request.known]
-        if known or self.baseline is None:
-            return known[-1].applied(known[-1].before) if known else None
-        return replace(self.baseline, blocks=self.baseline.blocks - self.owed)
+        return known[-1].applied(known[-1].before) if known else self.at_service
+
+    @property
+    def at_service(self) -> Content | None:
+        """The place as the list had it that the baseline is of."""
+        return None if self.baseline is None else replace(self.baseline, blocks=self.baseline.blocks - self.owed)
 
     @property
     def unbound(self) -> "Place":

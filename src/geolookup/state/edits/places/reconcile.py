@@ -31,7 +31,7 @@ class Wait(msgspec.Struct, frozen=True):
 class Hold(msgspec.Struct, frozen=True):
     """Nothing is sent until a person decides; ``theirs`` is what the service has under ``number``, None if nothing.
 
-    ``also`` are other numbers that may be meant, with what they show.
+    ``also`` are other numbers that may be meant, or that have what the service refused to give, with what they show.
     """
 
     reason: Reason
@@ -115,7 +115,7 @@ def _overlaid(request: Request, theirs: Content | None) -> Content | None:
     """What the service has after a request, and what others have written beside it."""
     if request.what != "put" or theirs is None:
         return request.applied(theirs)
-    touched = _touched(request)
+    touched = request.touched
     return replace(theirs, values=tuple(touched.get(at, value) for at, value in enumerate(theirs.values)))
 
 
@@ -173,7 +173,7 @@ def _owed_and_promised(place: Place) -> tuple[Blocks, _Promised]:
             case "create" if request.known:
                 values = {at: (frozenset({value}), request.upto) for at, value in enumerate(request.values)}
             case "put":
-                for at, value in _touched(request).items():
+                for at, value in request.touched.items():
                     if request.known:
                         values[at] = frozenset({value}), request.upto
                     elif at in values:
@@ -202,11 +202,6 @@ def owed_blocks(place: Place) -> Blocks:
 def promised_blocks(place: Place) -> Blocks:
     """The blocks that the service acknowledged, and has not been told to delete since."""
     return frozenset(_owed_and_promised(place)[1].blocks)
-
-
-def _touched(request: Request) -> dict[int, Any]:
-    assert request.before is not None
-    return {at: value for at, value in enumerate(request.values) if value != request.before.values[at]}
 
 
 def lacking(place: Place, theirs: Content) -> bool:
@@ -243,7 +238,7 @@ def conflicting(place: Place, theirs: Content) -> list[Intent]:
     found = []
     for request in place.requests:
         sent = dict(enumerate(request.values)) if request.what == "create" else {}
-        for at, value in (_touched(request) if request.what == "put" else sent).items():
+        for at, value in (request.touched if request.what == "put" else sent).items():
             if request.known and request.what == "put":  # if what was before is there, somebody took ours back
                 ours[at], acknowledged[at] = set(), request.upto
             ours[at].add(value)

@@ -1,0 +1,137 @@
+"""What a person is told where nobody knows for sure: every number that may be ours, what came late, each effect."""
+
+import json
+import re
+
+import pytest
+
+from tests.dials.dials import Dials
+from tests.dials.person import BERLIN, ELSEWHERE, Person, settle
+
+
+def _held(person: Person) -> tuple[int, str]:
+    """The one edit that is held, and why."""
+    (row,) = (row for row in json.loads(person("outbox", "list", "--json")) if row["state"] == "held")
+    return row["id"], row["problem"]
+
+
+def test_every_number_that_may_be_ours_is_named(person: Person) -> None:
+    person.creates("10.1.0.0/24")
+    person.upstream.faults = ["before"]
+    person("push", exits=1)
+    for at in range(7):
+        near = {**ELSEWHERE, **BERLIN, "city": f"Mitte {at}", "latitude": BERLIN["latitude"] + 0.001}
+        person.upstream.colleague_creates(near, who="colleague")
+    settle()
+    person("push", exits=3)
+    edit, problem = _held(person)
+    assert all(re.search(rf"{number}\b", problem) for number in range(-7, 0)), problem
+    person("outbox", "adopt", edit, -7)  # one of those that are not described
+    person.pushes_for_all_to_see()
+    assert person.there[-7] == ("Mitte 6", ["10.1.0.0"])
+
+
+@pytest.mark.parametrize("blocks", [(), (("10.2.0.0", "10.2.0.255"),)], ids=["as it was made", "with a new block"])
+def test_what_has_the_number_of_the_answer_is_named_beside_what_is_as_it_was_sent(
+    person: Person, blocks: tuple[tuple[str, str], ...]
+) -> None:
+    person.has(city="Bonn", latitude=50.7)
+    person.creates()
+    person.upstream.faults = ["as -7"]
+    person("push")
+    place = person.upstream.places[-2]
+    person.upstream.colleague_changes(-2, type(place)(place.fields, frozenset(blocks)), who="colleague")
+    for number in range(-3, -8, -1):
+        where = {**BERLIN, "areacode": "030"} if number == -7 else {"latitude": -33.8 + number}
+        assert person.upstream.colleague_creates({**ELSEWHERE, **where}, who="colleague") == number
+    settle()
+    person("sync", exits=3)
+    _, problem = _held(person)
+    assert "-2 (" in problem
+    assert "-7 (" in problem
+
+
+@pytest.mark.parametrize("capitals", [False, True], ids=["plain", "a service of capitals"])
+def test_an_update_that_lands_after_it_has_settled_is_told(person: Person, capitals: bool) -> None:
+    person.upstream.dials = Dials(capitals=capitals)
+    locid = person.has("10.1.0.0/24")
+    person("custom", "update", locid, "--city", "Potsdam")
+    person.upstream.faults = ["after later"]
+    person("push", exits=1)
+    settle()
+    person("sync")
+    person("outbox", "drop", json.loads(person("outbox", "list", "--json"))[0]["id"])
+    person("sync")
+    assert "late" not in person.said
+    person.upstream.settle()
+    person("sync", exits=3)
+    assert "was carried out late" in person.said
+    assert "Potsdam" in person.said or "POTSDAM" in person.said
+    person("sync")
+    assert "late" not in person.said
+
+
+@pytest.mark.parametrize("what", ["add-block", "clear-blocks"])
+def test_a_change_of_blocks_that_lands_after_it_has_settled_is_told(person: Person, what: str) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", what, locid, *(["10.2.0.0/24"] if what == "add-block" else []))
+    person.upstream.faults = ["after later"]
+    person("push", exits=1)
+    settle()
+    person("sync")
+    person("outbox", "drop", json.loads(person("outbox", "list", "--json"))[0]["id"])
+    person.upstream.settle()
+    person("sync", exits=3)
+    assert "was carried out late" in person.said
+
+
+def test_a_delete_that_lands_after_it_has_settled_is_told(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "delete", locid)
+    person.upstream.faults = ["after later"]
+    person("push", exits=1)
+    settle()
+    person("sync")
+    person("outbox", "drop", json.loads(person("outbox", "list", "--json"))[0]["id"])
+    person.upstream.settle()
+    person("sync", exits=3)
+    assert "was carried out late" in person.said
+
+
+def test_what_was_sent_again_and_is_there_is_not_told_as_late(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "update", locid, "--city", "Potsdam")
+    person.upstream.faults = ["before"]
+    person("push", exits=1)
+    settle()
+    person.pushes_for_all_to_see()
+    assert "late" not in person.said
+    person("sync")
+    assert person.there == {-1: ("Potsdam", ["10.1.0.0"])}
+
+
+def test_a_create_that_was_deleted_since_is_not_offered_anew(person: Person) -> None:
+    locid = person.creates()
+    person.upstream.faults = ["before"]
+    person("push", exits=1)
+    person("custom", "delete", locid)
+    near = {**ELSEWHERE, **BERLIN, "city": "Mitte", "latitude": BERLIN["latitude"] + 0.001}
+    person.upstream.colleague_creates(near, who="colleague")
+    settle()
+    person("push", exits=3)
+    edit, problem = _held(person)
+    assert "creates it anew" not in problem
+    assert "nothing is created or deleted" in problem
+    person("outbox", "retry", edit)
+    person.pushes_for_all_to_see()
+    assert person.there == {-1: ("Mitte", [])}
+
+
+def test_what_the_service_lost_whole_is_said_to_be_created_anew(person: Person) -> None:
+    empty = person.upstream.places
+    person.creates("10.1.0.0/24")
+    person("push")
+    person.upstream.fail_over(empty)
+    settle()
+    person("sync", exits=3)
+    assert "creates it anew" in json.loads(person("outbox", "list", "--json"))[0]["problem"]

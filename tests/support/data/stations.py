@@ -26,13 +26,13 @@ def accept(ledger: Ledger, numbers: Mapping[int, int] | None = None) -> None:
     free = min([-1, *taken, *(kept.place.id for kept in places.values() if kept.place.id > -(10**15))]) - 1
     for kept in sorted(places.values(), key=lambda each: next(iter(each.rows), 0)):
         while isinstance(decision := reconcile(kept.place, Look(kept.place.acknowledged, conclusive=False)), Send):
-            kept = ledger.end(ledger.begin(kept, decision.request))
+            kept = ledger.begin(kept, decision.request)
             number = None
             if decision.request.what == "create":
                 number = (numbers or {}).get(kept.place.id)
                 if number is None:
                     number, free = free, free - 1
-            kept = ledger.save(kept, answered(kept.place, number=number))
+            kept = ledger.save(kept, ledger.ended(answered(kept.place, number=number)))
         ledger.save(kept, kept.place)  # what came to nothing is done, too
 
 
@@ -70,8 +70,8 @@ def stand(home: str, edit: int, state: State, *, theirs: Content | None = None, 
             case State.DONE:
                 accept(ledger)
             case State.UNKNOWN:
-                kept = ledger.end(ledger.begin(kept, request))
-                ledger.save(kept, kept.place)
+                kept = ledger.begin(kept, request)
+                ledger.save(kept, ledger.ended(kept.place))
             case State.REJECTED:
                 refused = replace(kept.place, refused=request)
                 hold = Hold("refused", kept.place.acknowledged, kept.place.number)

@@ -84,7 +84,8 @@ def test_a_plan_says_why_other_edits_stay(home: str, synced: Settings) -> None:
         )
         hold = Hold("refused")
         ledger.save(replace(new, said="no"), refused, hold=hold, problem="for a reason")
-        ledger.end(ledger.begin(first, Request(what="clear", before=first.place.baseline, upto=rows[3].id)))
+        begun = ledger.begin(first, Request(what="clear", before=first.place.baseline, upto=rows[3].id))
+        ledger.save(begun, ledger.ended(begun.place))
     settings = Settings(url=synced.url, settle_s=3600.0)
     waiting = {waiting["edit"]: waiting["reason"] for waiting in plans.make(StateDirectory(home), settings)["waiting"]}
     assert "the service refuses this edit of New" in waiting[rows[0].id]

@@ -39,7 +39,7 @@ def _choose(session: EditSession, row: OutboxRow, kept: Kept, hold: Hold, choice
     """Write what becomes of a place by a choice about it."""
     if choice != "same" and hold.reason in ("unclear", "another") and hold.number is not None:
         # A person has seen these, and says that none is this one.
-        session.ledger.not_made(kept, dict.fromkeys((hold.number, *(each for each, _ in hold.also)), ""))
+        kept = session.ledger.not_made(kept, dict.fromkeys((hold.number, *(each for each, _ in hold.also)), ""))
     if choice == "drop" and hold.reason == "not shown" and hold.theirs is not None:
         session.ledger.take_as_stored(kept, hold.theirs)
         kept = session.ledger.of(kept.place.id)

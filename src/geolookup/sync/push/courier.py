@@ -222,7 +222,7 @@ class Courier:
             self._settings.settle_s - ended.age_s(now)
             for job in self._jobs.values()
             for request in job.kept.place.requests
-            if not request.known and (ended := job.kept.sent[request.id].ended) is not None and ended.boot != now.boot
+            if not request.known and (ended := request.ended) is not None and ended.boot != now.boot
         ]
         if left_s and max(left_s) > 0:
             clock.sleep(max(left_s))
@@ -234,7 +234,7 @@ class Courier:
             (
                 self._settings.settle_s - ended.age_s(now)
                 for request in job.kept.place.requests
-                if (known or not request.known) and (ended := job.kept.sent[request.id].ended) is not None
+                if (known or not request.known) and (ended := request.ended) is not None
             ),
             default=0.0,
         )
@@ -492,9 +492,8 @@ class Courier:
         """The next request of a place, noted in the ledger; None if there is none now."""
         kept = job.kept
         if self._may_repeat(job):
-            request = kept.place.requests[-1]
-            job.kept, job.put_off, job.repeated = ledger.repeat(kept), False, job.repeated or not job.put_off
-            return Errand(kept.place.id, request, kept.place.number, kept.sent[request.id].key)
+            job.repeated, job.put_off = job.repeated or not job.put_off, False
+            return self._leaves(job, ledger.begin(kept, kept.place.requests[-1]))
         place = self._as_looked(job)
         look, busy = self._looked(job, place), self._busy(job)
         look = replace(look, busy=busy) if busy else look
@@ -551,9 +550,13 @@ class Courier:
         before = None
         if request.what == "create":
             before = job.kept.before if job.kept.before is not None else self._list_before(ledger)
-        job.kept, job.repeated = ledger.begin(job.kept, request, before=before), False
-        number = job.kept.place.requests[-1]
-        return Errand(job.kept.place.id, number, job.kept.place.number, job.kept.sent[number.id].key)
+        job.repeated = False
+        return self._leaves(job, ledger.begin(job.kept, request, before=before))
+
+    @staticmethod
+    def _leaves(job: Job, kept: Kept) -> Errand:
+        job.kept = kept
+        return Errand(kept.place.id, kept.place.requests[-1], kept.place.number)
 
     def _list_before(self, ledger: Ledger) -> int:
         """The kept list of what the service had when this push read it; what we add is known to be ours."""
@@ -575,7 +578,7 @@ class Courier:
         requests = job.kept.place.requests
         if not self._settings.idempotency_keys or not requests or requests[-1].known or requests[-1].what != "create":
             return False
-        sent, now = job.kept.sent[requests[-1].id], Mark.now(0)
+        sent, now = requests[-1], Mark.now(0)
         return (
             not sent.misnamed
             and sent.ended is not None
@@ -605,11 +608,12 @@ class Courier:
 
     def _save(
         self, ledger: Ledger, job: Job, kept: Kept, place: Place, reason: str,
-        *, hold: Hold | None = None, theirs: Content | None = None,
+        *, hold: Hold | None = None, theirs: Content | None = None, why: str | None = None,
     ) -> None:  # fmt: skip
         """Write a place, and tell of each edit that has come to another station."""
         before = job.kept.rows
-        job.kept = ledger.save(kept, place, hold=hold, problem=reason if hold is not None else None, theirs=theirs)
+        problem = reason if hold is not None else None
+        job.kept = ledger.save(kept, place, hold=hold, problem=problem, theirs=theirs, why=why)
         for number, row in job.kept.rows.items():
             was = before[number].state
             if row.state != was and (row.state not in (State.QUEUED, State.SENDING)):
@@ -642,8 +646,8 @@ class Courier:
                     job.kept = self._withdrawn(ledger, job.kept)
                 case Outcome.NOT_APPLIED if errand.may_have_been_applied:
                     # What a proxy sent again may have been applied all the same: what tells of that stays.
-                    job.kept = ledger.end(job.kept, put_off=True)
-                    self._save(ledger, job, job.kept, job.kept.place, str(errand.answer))
+                    place, words = ledger.ended(job.kept.place, put_off=True), str(errand.answer)
+                    self._save(ledger, job, job.kept, place, words, why=words)
                     job.put_off = True
                     again.append(job)
                 case Outcome.NOT_APPLIED:
@@ -663,12 +667,10 @@ class Courier:
             is_taken = number in twice or ledger.outbox.has_number(number)
             is_taken = is_taken or number in ledger.outbox.baselines.of(kept.before)
             if is_taken and number not in self._freed:
-                job.kept = ledger.end(kept, misnamed=True)
                 words = f"the service answered with locid {number}, which is another geolocation's"
-                self._unknown(ledger, job, words, ended=True)
+                self._unknown(ledger, job, words, misnamed=True)
                 return
-        place = answered(kept.place, number=number)
-        kept = ledger.end(kept, known=True)
+        place = ledger.ended(answered(kept.place, number=number))
         if request.what == "delete" and kept.place.number is not None:
             self._freed.add(kept.place.number)
         if request.what == "clear":
@@ -694,22 +696,20 @@ class Courier:
     def _withdrawn(self, ledger: Ledger, kept: Kept, *, problem: str | None = None) -> Kept:
         """A place of which the newest request surely was not applied."""
         place = replace(kept.place, requests=kept.place.requests[:-1])
-        words = {row.id: problem for row in kept.pending if row.state == State.SENDING} if problem else {}
-        return ledger.save(kept, place, words=words)
+        return ledger.save(kept, place, why=problem)
 
-    def _unknown(self, ledger: Ledger, job: Job, error: object, *, ended: bool = False) -> None:
-        kept = job.kept if ended else ledger.end(job.kept)
+    def _unknown(self, ledger: Ledger, job: Job, error: object, *, misnamed: bool = False) -> None:
+        place = ledger.ended(job.kept.place, misnamed=misnamed)
         words = "the push was interrupted" if error is None else str(error)
         settles = f"a push in {self._settings.settle_s:.0f} s or later looks what became of it"
-        self._save(ledger, job, kept, kept.place, f"the outcome is unknown: {words}; {settles}")
-        job.kept = ledger.explain(job.kept, State.UNKNOWN, words)
+        self._save(ledger, job, job.kept, place, f"the outcome is unknown: {words}; {settles}", why=words)
         job.over = True
 
     def _refused(self, ledger: Ledger, job: Job, errand: Errand) -> None:
         """The service said no: to a create, something is in the way that this very request may have made."""
         error: UpstreamRefusedError = errand.answer
         request = job.kept.place.requests[-1]
-        lately = any(each.known and not self._has_settled(job.kept, each) for each in job.kept.place.requests)
+        lately = any(each.known and not self._has_settled(each) for each in job.kept.place.requests)
         if (request.what == "create" and (error.status == 409 or job.repeated)) or (error.status == 404 and lately):
             self._unknown(ledger, job, error)
             return
@@ -717,14 +717,13 @@ class Courier:
             job.kept = self._withdrawn(ledger, job.kept)
             self._refuse(ledger, job, request, error)
             return
-        job.kept = ledger.end(job.kept)
+        job.kept = ledger.save(job.kept, ledger.ended(job.kept.place))
         job.refused, job.looked, job.conclusive = (request, error), False, False
         # Whose it is, only a complete list tells: one for all of a push.
         self._must_list = self._must_list or (error.status == 409 and bool(request.new) and self._view.listed is None)
 
-    def _has_settled(self, kept: Kept, request: Request) -> bool:
-        ended = kept.sent[request.id].ended
-        return ended is not None and ended.age_s(Mark.now(0)) >= self._settings.settle_s
+    def _has_settled(self, request: Request) -> bool:
+        return request.ended is not None and request.ended.age_s(Mark.now(0)) >= self._settings.settle_s
 
     def _after_refusal(self, ledger: Ledger, job: Job, look: Look) -> None:
         """What the service has now tells whether it did what it refused."""

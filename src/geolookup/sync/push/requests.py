@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any
 
 from geolookup.http.errors import ASKS_TO_WAIT, NOT_CARRIED_OUT
 from geolookup.model.errors import (
@@ -29,25 +29,14 @@ _MOST_SILENT = 3
 _PAUSE_S = 0.5
 
 
-class Client(Protocol):
-    """The requests that change something. The service's client sends them, and a rehearsal only writes them down."""
-
-    def create(self, fields: Mapping[str, object], *, idempotency_key: str) -> int: ...
-    def update(self, locid: int, fields: Mapping[str, object]) -> object: ...
-    def delete(self, locid: int) -> object: ...
-    def delete_blocks(self, locid: int) -> tuple[int, int]: ...
-    def create_block(self, locid: int, startip: str, endip: str, *, idempotency_key: str) -> object: ...
-    def replace_block(self, locid: int, startip: str, endip: str, newstartip: str, newendip: str) -> object: ...
-
-
-def send(client: Client, request: Request, number: int | None, key: str) -> Any:
+def send(client: GeolocationsClient, request: Request, number: int | None) -> Any:
     """Make a request: the answer. A create has no number yet.
 
     :raises UpstreamError: if it was not answered with the promised content
     """
     fields = dict(zip(FIELD_NAMES, request.values, strict=True)) if request.values else {}
     if request.what == "create":
-        return client.create(fields, idempotency_key=key)
+        return client.create(fields, idempotency_key=request.key)
     assert number is not None
     match request.what:
         case "put":
@@ -57,7 +46,7 @@ def send(client: Client, request: Request, number: int | None, key: str) -> Any:
         case "clear":
             return client.delete_blocks(number)
         case "add":
-            return client.create_block(number, *_ends(request.new), idempotency_key=key)
+            return client.create_block(number, *_ends(request.new), idempotency_key=request.key)
         case "replace":
             return client.replace_block(number, *_ends(request.old), *_ends(request.new))
 
@@ -92,7 +81,6 @@ class Errand:
     place: int
     request: Request
     number: int | None
-    key: str
     answer: Any = None
     begun: bool = False
     ended: bool = False
@@ -102,7 +90,7 @@ class Errand:
         """Send it, on whatever thread this is."""
         began = clock.steady_s()
         try:
-            self.answer = send(client, self.request, self.number, self.key)
+            self.answer = send(client, self.request, self.number)
         except UpstreamError as error:
             self.answer = error
         self.took_s = clock.steady_s() - began

@@ -39,15 +39,15 @@ class Judge:
 
         def request(what: str, locid: int, apply: Any, key: str | None = None) -> Any:
             under_way = [
-                kept for kept in self._world.places() if any(sent.ended is None for sent in kept.sent.values())
+                kept for kept in self._world.places() if any(sent.ended is None for sent in kept.place.requests)
             ]
-            assert all(sum(sent.ended is None for sent in kept.sent.values()) == 1 for kept in under_way)
+            assert all(sum(sent.ended is None for sent in kept.place.requests) == 1 for kept in under_way)
             for kept in under_way:
                 newest = kept.place.requests[-1]
                 if newest.what == "create":
                     self._memory.created.setdefault(min(kept.rows), set()).add(newest.values)
             if key is not None:
-                (kept,) = (kept for kept in under_way if key in {sent.key for sent in kept.sent.values()})
+                (kept,) = (kept for kept in under_way if key in {sent.key for sent in kept.place.requests})
                 if what == "create":
                     self._memory.sent_for[key] = min(kept.rows)
             else:

@@ -35,15 +35,6 @@ LIVING = """NOT EXISTS
     (SELECT 1 FROM requests WHERE place = places.id AND what = 'delete' AND known AND NOT over)"""
 
 
-class Sent(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept of a request besides its content: ``ended`` is None as long as it is on its way."""
-
-    key: str
-    attempted: Mark
-    ended: Mark | None = None
-    misnamed: bool = False
-
-
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """A place as edits.db has it, with its open edits; ``seen`` is the counter of the list that its baseline is from.
 
@@ -57,7 +48,6 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     seen: int = 0
     made: int | None = None
     before: int | None = None
-    sent: Mapping[int, Sent] = msgspec.field(default_factory=dict)
     gone: int | None = None
     #: The words of the service about what it refused.
     said: str | None = None
@@ -70,8 +60,8 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def since(self) -> int:
         """The counter of the list that had it last, or of its create: an older one may have another by its number."""
-        creates = (request.id for request in self.place.requests if request.what == "create")
-        return max([self.seen, *(self.sent[create].attempted.counter for create in creates)])
+        creates: Iterable[Mark] = (each.attempted for each in self.place.requests if each.what == "create")
+        return max([self.seen, *(mark.counter for mark in creates)])
 
     @property
     def created_again(self) -> bool:
@@ -86,15 +76,13 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
     def as_of(self, moment: Mark, settle_s: float) -> Place:
         """The place, with what has settled until then."""
-        settled = [request for request in self.place.requests if self._is_settled(request, moment, settle_s)]
-        if not settled:
+        if not self.place.requests:
             return self.place
-        requests = (replace(each, settled=each in settled) for each in self.place.requests)
+        requests = (
+            replace(each, settled=each.ended is not None and is_conclusive(moment, each.ended, settle_s))
+            for each in self.place.requests
+        )
         return replace(self.place, requests=tuple(requests))
-
-    def _is_settled(self, request: Request, moment: Mark, settle_s: float) -> bool:
-        ended = self.sent[request.id].ended
-        return ended is not None and is_conclusive(moment, ended, settle_s)
 
 
 def read_places(database: "Database", where: str, parameters: Sequence[object] = ()) -> dict[int, Kept]:
@@ -109,7 +97,7 @@ def read_places(database: "Database", where: str, parameters: Sequence[object] =
     for found in database.execute(sql, parameters):
         row = read_row(found)
         rows.setdefault(row.locid, {})[row.id] = row
-    requests: dict[int, list[tuple[Request, Sent]]] = {}
+    requests: dict[int, list[Request]] = {}
     sql = f"SELECT {_REQUEST} FROM requests WHERE place IN {among} AND NOT over ORDER BY id"  # noqa: S608 - our names
     for place, *columns in database.execute(sql, parameters):
         requests.setdefault(place, []).append(_read_request(*columns))
@@ -125,7 +113,7 @@ def read_over(database: "Database") -> list[tuple[int, Request]]:
     :raises EditsDamagedError: if a row is not what was written
     """
     found = database.execute(f"SELECT {_REQUEST} FROM requests WHERE over ORDER BY id").fetchall()  # noqa: S608 - our names
-    return [(place, _read_request(*columns)[0]) for place, *columns in found]
+    return [(place, _read_request(*columns)) for place, *columns in found]
 
 
 def request_columns(request: Request) -> dict[str, Any]:
@@ -137,6 +125,14 @@ def request_columns(request: Request) -> dict[str, Any]:
         "old": _block_column(request.old),
         "new": _block_column(request.new),
     }
+
+
+def request_row(request: Request) -> dict[str, Any]:
+    """A request as a row has it, but for its id and its place."""
+    ended = None if request.ended is None else request.ended.text
+    return {**request_columns(request), "upto": request.upto, "key": request.key, "attempted": request.attempted.text,
+            "ended": ended, "known": int(request.known), "put_off": int(request.put_off),
+            "misnamed": int(request.misnamed)}  # fmt: skip
 
 
 def blocks_column(blocks: Blocks) -> str | None:
@@ -177,21 +173,19 @@ def _request(what: str, before: Any, fields: Any, old: Any, new: Any, **more: An
 def _read_request(
     number: int, what: str, before: Any, fields: Any, old: Any, new: Any, upto: int, known: int, put_off: int,
     key: Any, attempted: str, ended: str | None, misnamed: int,
-) -> tuple[Request, Sent]:  # fmt: skip
+) -> Request:  # fmt: skip
     try:
-        flags = {"id": number, "upto": int(upto), "known": bool(known), "put_off": bool(put_off)}
-        return _request(what, before, fields, old, new, **flags), Sent(
-            key=str(key),
-            attempted=Mark.read(attempted),
-            ended=None if ended is None else Mark.read(ended),
+        return _request(
+            what, before, fields, old, new, id=number, upto=int(upto), known=bool(known), put_off=bool(put_off),
+            key=str(key), attempted=Mark.read(attempted), ended=None if ended is None else Mark.read(ended),
             misnamed=bool(misnamed),
-        )
+        )  # fmt: skip
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise damaged("requests", number, error) from error
 
 
 def _read_place(
-    place: int, rows: Mapping[int, OutboxRow], requests: Iterable[tuple[Request, Sent]], number: int | None,
+    place: int, rows: Mapping[int, OutboxRow], requests: Iterable[Request], number: int | None,
     lost: int | None, baseline: Any, owed: Any, seen: int, refused: Any, said: str | None, hold: Any, doubted: int,
     made: int | None, before: int | None,
 ) -> Kept:  # fmt: skip
@@ -206,7 +200,7 @@ def _read_place(
                 lost=lost if rows or requests else None,
                 baseline=read_content(baseline),
                 intents=tuple(row.intent for row in rows.values()),
-                requests=tuple(request for request, _ in requests),
+                requests=tuple(requests),
                 owed=frozenset() if owed is None else frozenset(map(block_of, _read_blocks(owed))),
                 refused=None if refused is None else _request(**_read_refused(refused)),
                 doubted=bool(doubted),
@@ -216,7 +210,6 @@ def _read_place(
             seen=int(seen),
             made=made,
             before=before,
-            sent={request.id: sent for request, sent in requests},
             gone=lost,
             said=said,
         )

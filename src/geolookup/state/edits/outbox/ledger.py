@@ -1,7 +1,7 @@
 """The places of edits.db: what is bound to which number, what is open, and the requests that were sent for it."""
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -11,16 +11,16 @@ from geolookup.state.edits.outbox.kept import (
     LIVING,
     OPEN,
     Kept,
-    Sent,
     blocks_column,
     read_over,
     read_places,
     request_columns,
+    request_row,
 )
 from geolookup.state.edits.outbox.operations import edit_of
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import content_column, described, written
-from geolookup.state.edits.outbox.row import OutboxRow, State, decoded
+from geolookup.state.edits.outbox.row import PERSON_STATES, UNDER_WAY, OutboxRow, State, decoded
 from geolookup.state.edits.outbox.schema import insert, update
 from geolookup.state.edits.outbox.stations import concerns, stations
 from geolookup.state.edits.places.likeness import Forms
@@ -129,24 +129,29 @@ class Ledger:
         (before,) = self.database.execute("SELECT before FROM places WHERE id = ?", (place,)).fetchone()
         return self.outbox.baselines.of(before)
 
-    def not_made(self, kept: Kept, shown: Mapping[int, str]) -> None:
+    def not_made(self, kept: Kept, shown: Mapping[int, str]) -> Kept:
         """Add geolocations to what the create of a place is known not to have made."""
         known = {**self.outbox.baselines.of(kept.before or kept.made), **shown}
-        update(self.database, "places", kept.place.id, {"before": self.outbox.baselines.keep(known)})
+        before = self.outbox.baselines.keep(known)
+        update(self.database, "places", kept.place.id, {"before": before})
+        return replace(kept, before=before)
 
     def save(
         self, kept: Kept, place: Place, *, hold: Hold | None = None, problem: str | None = None,
-        counter: int | None = None, theirs: Content | None = None, words: Mapping[int, str] | None = None,
+        counter: int | None = None, theirs: Content | None = None, why: str | None = None, before: int | None = None,
     ) -> Kept:  # fmt: skip
-        """Write a place as it is now, and the stations of its edits that follow from that.
+        """Write a place and its requests as they are now, and the stations of its edits that follow from that.
 
         :param problem: what stands in the way of the edits that are held, in words, with `EDIT`
         :param counter: of the list that shows what is not open any more
         :param theirs: what the service was seen to have, if that is more than its answers say
+        :param why: what stands in the way of the edits that are on their way no longer, in words
+        :param before: the baseline of its create
         """
         seen = kept.seen if counter is None else counter
+        before = kept.before if before is None else before
         held = place.refused or kept.place.refused or hold or kept.hold
-        if held or seen != kept.seen or _bound(place) != _bound(kept.place):
+        if held or (seen, before) != (kept.seen, kept.before) or _bound(place) != _bound(kept.place):
             lost = kept.place.number if place.number is None and place.lost is None else place.lost
             values = {
                 "number": place.number,
@@ -158,30 +163,47 @@ class Ledger:
                 "hold": None if hold is None else _hold_column(hold),
                 "doubted": int(place.doubted),
                 "seen": seen,
+                "before": before,
             }
             update(self.database, "places", kept.place.id, values)
+        place, leaving = self._with_requests(kept, place, counter)
+        rows = {
+            row.id: row
+            for row in self._stationed(kept, place, hold, problem, counter, theirs=theirs, why=why, leaving=leaving)
+        }
+        place = self._renumbered(place)
+        self.outbox.touch()
+        return replace(kept, place=place, rows=rows, hold=hold, seen=seen, before=before)
+
+    def _with_requests(self, kept: Kept, place: Place, counter: int | None) -> tuple[Place, list[Request]]:
+        """Write the requests of a place: it, with the ids of the new ones, and those that are about to leave."""
         left = {request.id for request in place.requests}
+        before = {request.id: request for request in kept.place.requests}
         # Of a create that was answered, or of which a list has shown what it made, nothing can come any more.
         sent_once = place.number is not None
         for request in kept.place.requests:
             if request.id not in left:
-                if request.what == "create":
+                if request.ended is None:  # it was not sent, or surely not carried out
+                    again = False
+                elif request.what == "create":
                     again = kept.created_again or not (request.known or sent_once)
                 else:  # a list has spoken of it, and does not show it
                     again = counter is not None and not (request.known or request.is_done(place.at_service))
                 sql = "UPDATE requests SET over = 1 WHERE id = ?" if again else "DELETE FROM requests WHERE id = ?"
                 self.database.execute(sql, (request.id,))
-        before = {request.id: request for request in kept.place.requests}
+        found = []
+        leaving = []
         for request in place.requests:
-            was = before[request.id]
-            if (request.known, request.before) != (was.known, was.before):
-                changes = {"known": int(request.known), "before": content_column(request.before)}
-                update(self.database, "requests", request.id, changes)
-        sent = {number: known for number, known in kept.sent.items() if number in left}
-        rows = self._stationed(kept, place, hold, problem, counter, theirs=theirs, words=words or {})
-        place = self._renumbered(place)
-        self.outbox.touch()
-        return replace(kept, place=place, rows=rows, hold=hold, seen=seen, sent=sent)
+            was = before.get(request.id)
+            if was is None:
+                number = insert(self.database, "requests", {"place": kept.place.id, **request_row(request)})
+                request = replace(request, id=number)
+            elif request != was and (row := request_row(request)) != request_row(was):
+                update(self.database, "requests", request.id, row)
+            if request.ended is None and (was is None or was.ended is not None):
+                leaving.append(request)
+            found.append(request)
+        return replace(place, requests=tuple(found)), leaving
 
     def _renumbered(self, place: Place) -> Place:
         """A place under another id, if its number is not its own any more: that may be somebody else's by now."""
@@ -193,11 +215,11 @@ class Ledger:
 
     def _stationed(
         self, kept: Kept, place: Place, hold: Hold | None, problem: str | None, counter: int | None,
-        *, theirs: Content | None, words: Mapping[int, str],
-    ) -> dict[int, OutboxRow]:  # fmt: skip
+        *, theirs: Content | None, why: str | None, leaving: Sequence[Request],
+    ) -> Iterator[OutboxRow]:  # fmt: skip
+        """Write the stations of the edits of a place: those that are open still."""
         found = stations(place, hold, theirs)
         intents = {intent.id: intent for intent in place.intents}
-        rows = {}
         for row in kept.rows.values():
             state = found.get(row.id)
             if row.id in intents and row.intent != intents[row.id]:  # it is made against what a list has shown
@@ -207,12 +229,14 @@ class Ledger:
             changes: dict[str, Any] = {}
             if state is None:
                 changes = {"state": State.DONE, "concluded": counter, "problem": None}
-            elif state != row.state or state in (State.HELD, State.REJECTED):
-                held = state in (State.HELD, State.REJECTED)
-                told = None if problem is None else problem.replace(EDIT, str(row.id))
-                changes = {"state": state, "problem": told if held else words.get(row.id)}
-            elif row.id in words:
-                changes = {"problem": words[row.id]}
+            elif state in PERSON_STATES:
+                changes = {"state": state, "problem": problem and problem.replace(EDIT, str(row.id))}
+            elif state != row.state or (why is not None and state == State.UNKNOWN):
+                stopped = state == State.UNKNOWN or row.state in UNDER_WAY
+                changes = {"state": state, "problem": why if stopped and state != State.DONE else None}
+            if state not in (None, State.DONE) and any(concerns(request, row.intent) for request in leaving):
+                attempted_at = row.attempted_at or self.outbox.moment
+                changes |= {"attempts": row.attempts + 1, "attempted_at": attempted_at}
             if changes.get("state") == State.DONE and row.acknowledged_at is None:
                 changes["acknowledged_at"] = self.outbox.moment
                 if row.intent.what == "delete":
@@ -221,8 +245,7 @@ class Ledger:
                 self.outbox.change(row.id, **changes)
                 row = row.changed(**changes)
             if state is not None:
-                rows[row.id] = row
-        return rows
+                yield row
 
     def merge(self, kept: Kept, other: Kept) -> Kept:
         """A place with another that turned out to be a part of it: a list had brought it first."""
@@ -233,7 +256,8 @@ class Ledger:
         self.database.execute("DELETE FROM sites WHERE locid = ?", (other.place.id,))
         self.database.execute("DELETE FROM places WHERE id = ?", (other.place.id,))
         rows = {number: row.changed(locid=kept.place.id) for number, row in sorted({**kept.rows, **other.rows}.items())}
-        return replace(kept, rows=rows, sent={**kept.sent, **other.sent})
+        place = replace(kept.place, requests=(*kept.place.requests, *other.place.requests))
+        return replace(kept, place=place, rows=rows)
 
     def rewrite(self, kept: Kept, place: Place, *, gone: str | None = None) -> Kept:
         """Write the edits of a place as a choice has made them: changed, added, or given up (``gone`` says why)."""
@@ -270,96 +294,41 @@ class Ledger:
 
     # Requests
 
-    def begin(self, kept: Kept, request: Request, *, key: str | None = None, before: int | None = None) -> Kept:
-        """Note that a request leaves, once this transaction is durable.
+    def begin(self, kept: Kept, request: Request, *, before: int | None = None) -> Kept:
+        """Note that a request leaves, or again, once this transaction is durable.
 
         :param before: the baseline of a create
         """
-        sent = Sent(key=key or str(uuid.uuid4()), attempted=self.outbox.mark())
-        number = self._insert_request(kept.place.id, request, sent)
-        request = replace(request, id=number)
-        place = replace(kept.place, requests=(*kept.place.requests, request))
-        if before is not None or kept.hold is not None:
-            kept = replace(kept, before=kept.before if before is None else before)
-            update(self.database, "places", place.id, {"before": kept.before, "hold": None})
-        rows = dict(kept.rows)
-        for row in kept.pending:
-            if concerns(request, row.intent):
-                changes = {
-                    "state": State.SENDING, "problem": None, "attempts": row.attempts + 1,
-                    "attempted_at": row.attempted_at or self.outbox.moment,
-                }  # fmt: skip
-                self.outbox.change(row.id, **changes)
-                rows[row.id] = row.changed(**changes)
-        self.outbox.touch()
-        return replace(kept, place=place, rows=rows, hold=None, sent={**kept.sent, number: sent})
+        if request.id:
+            others, request = kept.place.requests[:-1], replace(request, ended=None, put_off=False)
+        else:
+            others = kept.place.requests
+            request = replace(request, key=str(uuid.uuid4()), attempted=self.outbox.mark())
+        place = replace(kept.place, requests=(*others, request))
+        return self.save(kept, place, theirs=request.before, before=before)
 
-    def end(self, kept: Kept, *, known: bool = False, misnamed: bool = False, put_off: bool = False) -> Kept:
-        """Note that the newest request is over, whatever became of it: from now on it settles."""
-        request = kept.place.requests[-1]
-        ended = self.outbox.mark()
-        changes: dict[str, Any] = {"ended": ended.text, **({"misnamed": 1} if misnamed else {})}
-        for name, is_so in (("known", known), ("put_off", put_off)):
-            if is_so:
-                changes[name] = 1
-                request = replace(request, **{name: True})
-        if request is not kept.place.requests[-1]:
-            kept = replace(kept, place=replace(kept.place, requests=(*kept.place.requests[:-1], request)))
-        update(self.database, "requests", request.id, changes)
-        sent = replace(kept.sent[request.id], ended=ended, misnamed=misnamed)
-        return replace(kept, sent={**kept.sent, request.id: sent})
-
-    def doubt(self) -> None:
-        """Note that an older copy of the edits was put back: what is open may have been sent, and undone, since."""
-        now = self.outbox.mark()
-        for kept in self.read(OPEN).values():
-            update(self.database, "places", kept.place.id, {"doubted": 1})
-            place = kept.place
-            create = next((intent for intent in place.intents if intent.what == "create"), None)
-            if create is not None and place.number is None and not place.requests:
-                sent = Sent(key=str(uuid.uuid4()), attempted=now, ended=now)
-                wanted = target(place.intents, None)  # a create takes the later edits of its fields with it
-                values = create.values if wanted is None else wanted.values
-                self._insert_request(place.id, Request(what="create", values=values, upto=create.id), sent)
-                update(self.database, "places", place.id, {"before": kept.before or kept.made})
-                self.outbox.change(create.id, state=State.UNKNOWN, problem=_PUT_BACK)
-
-    def repeat(self, kept: Kept) -> Kept:
-        """Note that the newest request leaves again, as it was, with its key."""
-        request = kept.place.requests[-1]
-        update(self.database, "requests", request.id, {"ended": None, "put_off": 0})
-        rows = dict(kept.rows)
-        for row in kept.pending:
-            if concerns(request, row.intent):
-                self.outbox.change(row.id, attempts=row.attempts + 1)
-                rows[row.id] = row.changed(attempts=row.attempts + 1)
-        requests = (*kept.place.requests[:-1], replace(request, put_off=False))
-        kept = replace(kept, place=replace(kept.place, requests=requests), rows=rows)
-        sent = replace(kept.sent[request.id], ended=None)
-        return self.explain(replace(kept, sent={**kept.sent, request.id: sent}), State.SENDING, None)
-
-    def explain(self, kept: Kept, state: State, problem: str | None) -> Kept:
-        """Say in words what stands in the way of edits whose outcome is not known."""
-        rows = dict(kept.rows)
-        for number, row in kept.rows.items():
-            if row.state in (State.UNKNOWN, State.SENDING):
-                self.outbox.change(number, state=state, problem=problem)
-                rows[number] = row.changed(state=state, problem=problem)
-        return replace(kept, rows=rows)
+    def ended(self, place: Place, **outcome: bool) -> Place:
+        """A place whose newest request is over, with this outcome: from now on it settles."""
+        *others, newest = place.requests
+        return replace(place, requests=(*others, replace(newest, ended=self.outbox.mark(), **outcome)))
 
     def found_interrupted(self) -> None:
         """End the requests of a push that died."""
-        found = self.read("id IN (SELECT place FROM requests WHERE ended IS NULL)")
-        if found:
-            now = self.outbox.mark()
-            self.database.execute("UPDATE requests SET ended = ? WHERE ended IS NULL", (now.text,))
-        for kept in found.values():
-            self.explain(kept, State.UNKNOWN, "the push was interrupted")
+        for kept in self.read("id IN (SELECT place FROM requests WHERE ended IS NULL)").values():
+            self.save(kept, self.ended(kept.place), why="the push was interrupted")
 
-    def _insert_request(self, place: int, request: Request, sent: Sent) -> int:
-        values = {
-            "place": place, "upto": request.upto, "known": int(request.known), "key": sent.key,
-            "attempted": sent.attempted.text, "ended": None if sent.ended is None else sent.ended.text,
-            **request_columns(request),
-        }  # fmt: skip
-        return insert(self.database, "requests", values)
+    def doubt(self) -> None:
+        """Note that an older copy of the edits was put back: what is open may have been sent, and undone, since."""
+        for kept in self.read(OPEN).values():
+            place = replace(kept.place, doubted=True)
+            create = next((intent for intent in place.intents if intent.what == "create"), None)
+            if create is None or place.number is not None or place.requests:
+                self.save(kept, place, hold=kept.hold)
+                continue
+            wanted = target(place.intents, None)  # a create takes the later edits of its fields with it
+            values = create.values if wanted is None else wanted.values
+            sent = Request(
+                what="create", values=values, upto=create.id, key=str(uuid.uuid4()), attempted=self.outbox.mark()
+            )
+            place = self.ended(replace(place, requests=(sent,)))
+            self.save(kept, place, why=_PUT_BACK, before=kept.before or kept.made)

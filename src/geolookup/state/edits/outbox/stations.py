@@ -78,8 +78,9 @@ def stations(place: Place, hold: Hold | None, theirs: Content | None = None) -> 
     found = {intent.id: State.DONE for intent in place.intents}
     unknown = [request for request in place.requests if not request.known and not request.put_off]
     for intent in left:
-        is_sent = any(concerns(request, intent) for request in unknown)
-        found[intent.id] = State.UNKNOWN if is_sent else State.QUEUED
+        sent = [request for request in unknown if concerns(request, intent)]
+        is_away = any(request.ended is None for request in sent)
+        found[intent.id] = State.SENDING if is_away else State.UNKNOWN if sent else State.QUEUED
     if hold is not None:
         found |= dict.fromkeys(_held(place, hold, left), State.REJECTED if hold.reason == "refused" else State.HELD)
     return found

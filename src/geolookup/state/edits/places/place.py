@@ -68,11 +68,13 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that was sent for a place since the last conclusive list; see `Sent.what`.
+    """A request that was sent for a place since the last conclusive list.
 
     ``before`` is the place as the service had it when this was sent, ``upto`` the newest intent then. ``known`` is true
     if the service acknowledged it, ``settled`` if the look at hand was begun so long after its end that it can be under
-    way no longer. ``id`` is that of its row.
+    way no longer; ``put_off`` if the service asked for it at another time. ``id`` is that of its row, and ``key`` goes
+    along. ``attempted`` and ``ended`` are marks: of the first time that it was sent, and of its end, None as long as it
+    is on its way. ``misnamed`` is true of a create that was answered with a number of another place.
     """
 
     what: Literal["create", "put", "add", "replace", "clear", "delete"]
@@ -85,6 +87,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     settled: bool = False
     put_off: bool = False
     id: int = 0
+    key: str = ""
+    attempted: Any = None
+    ended: Any = None
+    misnamed: bool = False
 
     @property
     def touched(self) -> dict[int, Any]:

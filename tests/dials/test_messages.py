@@ -135,3 +135,16 @@ def test_what_the_service_lost_whole_is_said_to_be_created_anew(person: Person) 
     settle()
     person("sync", exits=3)
     assert "creates it anew" in json.loads(person("outbox", "list", "--json"))[0]["problem"]
+
+
+def test_a_delete_all_that_was_carried_out_at_once_is_not_told_as_late(person: Person) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    person("custom", "remove-block", locid, "10.2.0.0/24")
+    person.upstream.faults = ["after"]  # all blocks are deleted, and nobody is told
+    person("push", exits=1)
+    settle()
+    for _ in range(2):
+        person("sync")
+        assert "late" not in person.said
+    person.pushes_for_all_to_see()
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"])}

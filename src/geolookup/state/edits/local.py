@@ -50,7 +50,7 @@ class LocalEdits:
         return self._ask(lambda ledger: ledger.outbox.count(*PENDING_STATES), 0, wait_s=wait_s)
 
     def held(self, *, but: Collection[int]) -> list[dict[str, Any]]:
-        """A notice of each place that waits for a person, except for these; see `Untold`."""
+        """A notice of each place that waits for a person, except for these; see `Outbox.notice`."""
         none: list[OutboxRow] = []
         rows = self._ask(lambda ledger: ledger.outbox.rows(*PERSON_STATES), none)
         first = {row.locid: row for row in reversed(rows) if row.locid not in but}

@@ -12,7 +12,7 @@ from geolookup.state.base.current import Current, cache_path
 from geolookup.state.base.marks import Begun
 from geolookup.state.edits.layer import Laid, laid
 from geolookup.state.edits.outbox.baselines import keep_published
-from geolookup.state.edits.outbox.history import begin_step, insert_in_step
+from geolookup.state.edits.outbox.history import begin_step, insert_history
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.operations import Create, Delete, Edit
 from geolookup.state.edits.outbox.payload import content_of, described, geolocation
@@ -371,7 +371,7 @@ class EditSession:
                     self.ledger.place_of(self.shown(local), content_of(here.place), seen=self.listed.begun.counter)
             self.names.replace(after, file=file)
             was, became = ({name: known.get(name) for name in changed} for known in (before, after))
-            self._step = insert_in_step(self._database, self._step, SITES, file, before=was, after=became)
+            insert_history(self._database, SITES, file, before=was, after=became, step=self.step)
 
     def city(self, fields: Mapping[str, Any]) -> "City | None":
         """The place of the default data that stands for the city of such fields; None if they have none."""
@@ -417,9 +417,7 @@ class EditSession:
     ) -> None:
         """Add a line to the history, of now or of ``at``; ``before`` and ``after`` are geolocations as `described`."""
         self.changed = True
-        self._step = insert_in_step(
-            self._database, self._step, what, outcome, locid=locid, before=before, after=after, at=at
-        )
+        insert_history(self._database, what, outcome, locid=locid, before=before, after=after, step=self.step, at=at)
 
     def note_decision(self, what: str, row: OutboxRow, state: State) -> None:
         """A person's decision changes what is laid over, and may change a locid: nothing known before it holds."""

@@ -22,15 +22,17 @@ from geolookup.state.base.sqlite import (
     ERRORS,
     QUESTION_WAIT_S,
     RUN_WAIT_S,
+    copy,
     create_private,
     ours,
     sqlite_errors,
+    wrong_in,
 )
 from geolookup.state.edits.outbox import schema, seal
 from geolookup.state.edits.outbox.history import insert_history
+from geolookup.state.edits.outbox.kept import require_sound
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.outbox import Outbox
-from geolookup.state.edits.outbox.soundness import newest_mark, require_sound
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 #: The size up to which each edit is backed up, and after how many seconds a backup is an old one.
 _SMALL_BYTES = 1 << 20
 _OLD_S = 3600.0
+_CHANGED = "was changed by something other than geolookup: its rows do not fit their digest"
 
 
 def _is_old(path: str) -> bool:
@@ -225,7 +228,7 @@ class Edits:
 
     @contextlib.contextmanager
     def _explained(self, database: "Database") -> Iterator[None]:
-        """Blame a damaged row, if there is one, for an error in the use of the file."""
+        """Blame a row that is not what was written, if there is one, for an error in the use of the file."""
         try:
             yield
         except (LookupError, TypeError, ValueError, AttributeError, AssertionError, OverflowError) as error:
@@ -233,6 +236,8 @@ class Edits:
                 raise
             try:
                 require_sound(database)
+                if not seal.is_whole(database.conn):
+                    raise self._to_go_on(_CHANGED)
             except EditsDamagedError as damage:
                 raise damage from error
             raise
@@ -263,19 +268,27 @@ class Edits:
                 return connection
         return sqlite3.connect(":memory:", isolation_level=None)
 
-    def check(self) -> None:
-        """Have SQLite check the whole file, if there is one.
+    def check(self, *, edits: int = 0, counter: int = 0, in_order: bool = True, sealed: bool = False) -> None:
+        """Check the whole file, if there is one: by SQLite, and that each edit and place is what was written.
 
+        :param edits: the newest edit that was published; with ``counter`` as for `require_newest`
+        :param in_order: whether the counter of marks, which only rises, must be above those of its own edits
+        :param sealed: whether every row must be as a transaction of ours left it
         :raises StateDamagedError: naming what it found, and what to do
         """
+        self.require_newest(edits=edits, counter=counter)
         if not self.exists():
             return
         with self.reading() as database:
-            found = [row[0] for row in database.execute("PRAGMA quick_check(5)").fetchall()]
-            if found == ["ok"]:
-                require_sound(database)
-        if found != ["ok"]:
-            raise EditsDamagedError(f"{self.path}: is damaged ({'; '.join(found)}){self._restoring()}")
+            if found := wrong_in(database.conn):
+                raise self._damaged(f"is damaged ({found})")
+            require_sound(database)
+            outbox = Outbox(database)
+            if in_order and outbox.counter < (newest := outbox.newest_mark()):
+                what = f"counts {outbox.counter} marks, and an edit has mark {newest}: a value in it was changed"
+                raise self._to_go_on(what)
+            if sealed and not seal.is_whole(database.conn):
+                raise self._to_go_on(_CHANGED)
 
     def is_ours(self) -> bool:
         """Tell whether a release made the file: another program's would lose the edits if it were put in its place.
@@ -294,6 +307,14 @@ class Edits:
             return f": {schema.RESTORING}"
         return f": {schema.NO_BACKUP}"
 
+    def _damaged(self, what: str) -> EditsDamagedError:
+        return EditsDamagedError(f"{self.path}: {what}{self._restoring()}")
+
+    def _to_go_on(self, what: str) -> EditsDamagedError:
+        """The error of a file that a person may go on with as it is."""
+        advice = f"Lookups go on; `geolookup outbox restore {shlex.quote(self.path)}` goes on with it as it is"
+        return EditsDamagedError(f"{self.path}: {what}. {advice}")
+
     def require_newest(self, *, edits: int, counter: int) -> None:
         """Refuse a file that has gone back since something was published or pushed from it, or is not there any more.
 
@@ -308,36 +329,6 @@ class Edits:
             if outbox.head < edits or outbox.counter < counter:
                 raise self.gone_back()
 
-    def require_in_order(self) -> None:
-        """Refuse a file whose counter of marks is below a mark of an edit: that counter only rises.
-
-        :raises EditsDamagedError: if it is; the file must be sound otherwise
-        """
-        if not self.exists():
-            return
-        with self.reading() as database:
-            counter, newest = Outbox(database).counter, newest_mark(database)
-        if counter < newest:
-            raise EditsDamagedError(
-                f"{self.path}: counts {counter} marks, and an edit has mark {newest}: a value in it was changed. "
-                f"{self._going_on()}"
-            )
-
-    def require_as_sealed(self) -> None:
-        """Refuse a file of which another program, or a failing disk, changed a row.
-
-        :raises EditsDamagedError: if its rows are not those that were written
-        """
-        if not self.exists():
-            return
-        with self.reading() as database:
-            whole = seal.is_whole(database.conn)
-        if not whole:
-            raise EditsDamagedError(
-                f"{self.path}: was changed by something other than geolookup: its rows do not fit their digest. "
-                f"{self._going_on()}"
-            )
-
     def require_present(self, *, edits: int, counter: int) -> None:
         """The first half of `require_newest`, without opening the file; new is what nothing was ever done with."""
         if edits or counter:
@@ -345,17 +336,11 @@ class Edits:
 
     def _require_there(self) -> None:
         if not (self.exists() and os.path.getsize(self.path)):
-            raise EditsDamagedError(f"{self.path}: is empty or gone, though there were edits{self._restoring()}")
+            raise self._damaged("is empty or gone, though there were edits")
 
     def gone_back(self) -> EditsDamagedError:
         """The error of a file whose counters are below those that were published or pushed from it."""
-        return EditsDamagedError(
-            f"{self.path}: is older than what was published or pushed from it: an older copy was put in its place. "
-            f"{self._going_on()}"
-        )
-
-    def _going_on(self) -> str:
-        return f"Lookups go on; `geolookup outbox restore {shlex.quote(self.path)}` goes on with it as it is"
+        return self._to_go_on("is older than what was published or pushed from it: an older copy was put in its place")
 
     def backups(self) -> list[str]:
         """The paths of the backups, the newest first, of absent ones too."""
@@ -382,8 +367,7 @@ class Edits:
         with contextlib.suppress(StateError):
             if newest.exists() and newest.head() == self.head():
                 return
-        self.check()
-        self.require_as_sealed()
+        self.check(sealed=True)
         self.back_up()
 
     def head(self) -> int:
@@ -406,7 +390,7 @@ class Edits:
         with files.file_errors(names[0]), sqlite_errors(self.path):
             files.remove_file(temporary)
             try:
-                self._copied_to(temporary)
+                self.copy_to(temporary)
                 if move_on:
                     for copy in (temporary, names[0]):
                         with contextlib.suppress(FileNotFoundError):
@@ -425,19 +409,8 @@ class Edits:
 
         :raises EditsDamagedError: if SQLite finds the copy damaged
         """
-        with files.file_errors(path), sqlite_errors(self.path):
-            self._copied_to(path)
-
-    def _copied_to(self, path: str) -> None:
-        create_private(path)
-        with (
-            contextlib.closing(sqlite3.connect(self.path, timeout=10.0)) as source,
-            contextlib.closing(sqlite3.connect(path)) as target,
-        ):
-            target.execute("PRAGMA synchronous = off")
-            source.backup(target)
-            if (found := target.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-                raise EditsDamagedError(f"{self.path}: is damaged ({found}){self._restoring()}")
+        if found := copy(self.path, path):
+            raise self._damaged(f"is damaged ({found})")
 
     def _version(self, connection: sqlite3.Connection) -> int:
         """The version of the file's schema, 0 if nothing stands in it yet.
@@ -449,7 +422,7 @@ class Edits:
         if version is None:
             if schema.is_of_an_unreleased_build(connection):
                 raise files.unreleased(self.path)
-            raise EditsDamagedError(f"{self.path}: is another program's database{self._restoring()}")
+            raise self._damaged("is another program's database")
         if version > schema.SCHEMA_VERSION:
             raise StateTooNewError(
                 f"{self.path}: has schema {version}, and this release reads {schema.SCHEMA_VERSION}: "
@@ -470,18 +443,10 @@ class Edits:
         with self.transaction() as database:
             return Start(mark=Outbox(database).mark(), at=now_text())
 
-    def record(
-        self,
-        what: str,
-        outcome: str,
-        *,
-        locid: int | None = None,
-        before: Any = None,
-        after: Any = None,
-    ) -> None:
-        """Add a line to the history: when (now), what, to which geolocation, before, after, outcome."""
+    def record(self, what: str, outcome: str, **more: Any) -> None:
+        """Add a line to the history, in a transaction of its own; see `insert_history`."""
         with self.transaction() as database:
-            insert_history(database, what, outcome, locid=locid, before=before, after=after)
+            insert_history(database, what, outcome, **more)
 
     def history(self, locids: Collection[int] | None = None, *, newest: int | None = None) -> list[dict[str, Any]]:
         """The lines of the history, oldest first; ``before`` and ``after`` as they were given to `record`.

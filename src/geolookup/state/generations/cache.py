@@ -17,7 +17,7 @@ from geolookup.model.errors import StateDamagedError, StateTooNewError
 from geolookup.model.fields import FIELD_NAMES, FIELDS, TEXT_NAMES
 from geolookup.model.types import Geolocation, IPBlock, ListFilters, field_values
 from geolookup.state.base import files
-from geolookup.state.base.sqlite import ERRORS, column_types, create_private, ours, sqlite_errors
+from geolookup.state.base.sqlite import ERRORS, column_types, create_private, ours, sqlite_errors, wrong_in
 from geolookup.state.packs.reading import readable
 
 #: Of a file whose blocks have their ends as text too, and IPv6 numbers as decimal text.
@@ -303,9 +303,10 @@ class Cache:
 
         :raises StateDamagedError: naming what it found
         """
-        found = [row[0] for row in self._rows("PRAGMA integrity_check(5)")]
-        if found != ["ok"]:
-            raise StateDamagedError(f"{self.path}: {'; '.join(found)}")
+        with self._opened() as connection:
+            found = wrong_in(connection, "integrity_check")
+        if found:
+            raise StateDamagedError(f"{self.path}: {found}")
 
 
 def place_columns(table: str = "") -> str:

@@ -150,8 +150,7 @@ def _edits(directory: StateDirectory, current: Current | None) -> StateCheck:
     if directory.edits.is_of_others():
         return StateCheck(name="edits", verdict="not tried", what=f"{directory.edits.path}: for its owner only")
     try:
-        directory.check_edits(current)
-        directory.edits.require_as_sealed()
+        directory.check_edits(current, sealed=True)
     except StateBusyError as error:
         return StateCheck(name="edits", verdict="not tried", what=str(error))
     except StateError as error:

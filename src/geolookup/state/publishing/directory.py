@@ -135,15 +135,13 @@ class StateDirectory:
         with self.publishing() as publish:
             return publish.again(keep_generations=self.keep_generations, **changes)
 
-    def check_edits(self, current: Current | None) -> None:
-        """Have edits.db checked against ``current``, what is served.
+    def check_edits(self, current: Current | None, *, sealed: bool = False) -> None:
+        """Have edits.db checked against ``current``, what is served; ``sealed`` as for `Edits.check`.
 
         :raises EditsDamagedError: if it is damaged, gone, or older than what was published or pushed from it
         """
-        if current is not None:
-            self.edits.require_newest(edits=current.edits, counter=current.pushed)
-        self.edits.check()
-        self.edits.require_in_order()
+        edits, counter = (0, 0) if current is None else (current.edits, current.pushed)
+        self.edits.check(edits=edits, counter=counter, sealed=sealed)
 
     def custom_layer(self, generation: int, record: dict[str, Any], *, wait_s: float = RUN_WAIT_S) -> dict[int, Laid]:
         """The custom layer over a kept generation, with the local edits laid over it, as lookups see it.

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import sqlite3
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,7 +12,7 @@ from geolookup.model.types import FIELD_NAMES, Geolocation
 from geolookup.state.base import files
 from geolookup.state.base.current import Current
 from geolookup.state.base.marks import Begun
-from geolookup.state.base.sqlite import create_private, sqlite_errors
+from geolookup.state.base.sqlite import copy
 from geolookup.state.edits.outbox import seal
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.row import OPEN_STATES, UNDER_WAY
@@ -118,27 +117,14 @@ def _problem(path: str, temporary: Edits, *, as_sealed: bool = False) -> str | N
             return f"{path}: is not there"
         if os.path.getsize(path) == 0:
             return f"{path}: is empty"
-        _copy(path, temporary.path)
+        files.remove_file(temporary.path)
+        copy(path, temporary.path)
         if not temporary.is_ours():
             return f"{path}: is not a copy of edits.db"
-        temporary.check()
-        if as_sealed:
-            temporary.require_as_sealed()
+        temporary.check(in_order=False, sealed=as_sealed)
     except StateError as error:
         return str(error).replace(temporary.path, path).partition(": lookups go on")[0]
     return None
-
-
-def _copy(path: str, target: str) -> None:
-    files.remove_file(target)
-    with files.file_errors(target):
-        create_private(target)
-    with (
-        sqlite_errors(path),
-        contextlib.closing(sqlite3.connect(path, timeout=10.0)) as source,
-        contextlib.closing(sqlite3.connect(target)) as copy,
-    ):
-        source.backup(copy)
 
 
 def prepared(temporary: Edits, current: Current | None, *, pushed_since: bool = False) -> tuple[bool, int]:

@@ -136,13 +136,13 @@ class Run:
         yield self._notices()
         if self._notices():
             with self.directory.edits.transaction() as database:
-                Outbox(database).untold.forget()
+                Outbox(database).told()
 
     def _notices(self) -> list[dict[str, Any]]:
         if not self.directory.edits.exists():
             return []
         with self.directory.edits.reading() as database:
-            return Outbox(database).untold.all()
+            return Outbox(database).untold()
 
     def upstream_url(self) -> str | None:
         """The upstream that this state belongs to: the one pushed to, else the one pulled from; None without either."""

@@ -142,11 +142,7 @@ def _problems(home: str, current: Current, work: _Work) -> list[str]:
         Cache(cache).check()
     work.checked(expected[cache]["bytes"])
     with _collected(problems):
-        edits = Edits(home)
-        edits.require_newest(edits=current.edits, counter=current.pushed)
-        edits.check()
-        edits.require_in_order()
-        edits.require_as_sealed()
+        Edits(home).check(edits=current.edits, counter=current.pushed, sealed=True)
     problems += of_snapshots
     with _collected(problems):
         for path, record in vrf_files(home, current).items():

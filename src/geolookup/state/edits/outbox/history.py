@@ -39,25 +39,6 @@ def insert_history(
     insert(database, "history", values)
 
 
-def insert_in_step(
-    database: "Database",
-    step: int | None,
-    what: str,
-    outcome: str,
-    *,
-    locid: int | None = None,
-    before: Any = None,
-    after: Any = None,
-    at: str | None = None,
-) -> int:
-    """`insert_history` in a step, a new one if none is given: its number."""
-    number = begin_step(database) if step is None else step
-    insert_history(database, what, outcome, locid=locid, before=before, after=after, step=number, at=at)
-    return number
-
-
 def begin_step(database: "Database") -> int:
     """The number of a new step, within a transaction of edits.db."""
-    table = database.table("steps")
-    table.insert({"undoes": None, "undone_by": None})
-    return int(str(table.last_pk))
+    return insert(database, "steps", {"undoes": None})

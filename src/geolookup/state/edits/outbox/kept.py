@@ -107,6 +107,25 @@ def read_places(database: "Database", where: str, parameters: Sequence[object] =
     }
 
 
+def require_sound(database: "Database") -> None:
+    """Read every edit and place, and see that every edit is of a geolocation that was edited here.
+
+    What is in other rows, the seal tells of.
+
+    :raises EditsDamagedError: naming the row that is not what was written
+    """
+    for found in database.execute(f"SELECT {COLUMNS} FROM outbox"):  # noqa: S608 - our names
+        read_row(found)
+    for number, content in database.execute("SELECT id, content FROM vrf_places"):
+        try:
+            read_content(content)
+        except (ValueError, TypeError) as error:
+            raise damaged("vrf_places", number, error) from error
+    for row in database.query("PRAGMA foreign_key_check(outbox)"):
+        raise damaged("outbox", row["rowid"], ValueError("its geolocation is not in the file"))
+    read_places(database, "1")
+
+
 def read_over(database: "Database") -> list[tuple[int, Request]]:
     """The requests that a list has spoken of and that may yet land, each with the id of its place.
 

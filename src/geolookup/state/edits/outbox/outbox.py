@@ -12,13 +12,11 @@ from geolookup.state.base.marks import Mark
 from geolookup.state.base.sqlite import END_OF_INTEGERS
 from geolookup.state.edits.outbox.baselines import Baselines, Twins
 from geolookup.state.edits.outbox.history import insert_history
-from geolookup.state.edits.outbox.kept import LIVING
+from geolookup.state.edits.outbox.kept import LIVING, require_sound
 from geolookup.state.edits.outbox.operations import Edit
 from geolookup.state.edits.outbox.payload import content_column, written
-from geolookup.state.edits.outbox.row import COLUMNS, OutboxRow, State, as_column, read_row
+from geolookup.state.edits.outbox.row import COLUMNS, OutboxRow, State, as_column, decoded, read_row
 from geolookup.state.edits.outbox.schema import insert, update
-from geolookup.state.edits.outbox.soundness import is_custom, newest_mark, require_sound
-from geolookup.state.edits.outbox.untold import Untold
 from geolookup.state.edits.places.place import Content
 
 if TYPE_CHECKING:
@@ -27,6 +25,8 @@ if TYPE_CHECKING:
 
 #: The setting that says which machine edited or pushed last.
 MACHINE = "machine"
+#: The lines of the history that a person must be told of, and the setting that has the newest that was told.
+_NOTICE, _TOLD = "notice", "told"
 
 
 class Outbox:
@@ -56,11 +56,6 @@ class Outbox:
     def twins(self) -> Twins:
         """The geolocations that creates made in addition to their own."""
         return Twins(self._database)
-
-    @property
-    def untold(self) -> Untold:
-        """Notices that were not shown yet."""
-        return Untold(self._database)
 
     # Edits
 
@@ -152,9 +147,16 @@ class Outbox:
 
         That of marks also above those of its own edits: else no list would ever be newer than these.
         """
-        for name, least in (("edits", edits), ("marks", max(counter, newest_mark(self._database)))):
+        for name, least in (("edits", edits), ("marks", max(counter, self.newest_mark()))):
             self._database.execute("UPDATE counters SET value = max(value, ?) + 1 WHERE name = ?", (least, name))
         self.head, self.counter = self._counters()
+
+    def newest_mark(self) -> int:
+        """The highest counter that anything has of a moment or of a list, 0 if nothing has any."""
+        sql = "SELECT attempted FROM requests UNION ALL SELECT ended FROM requests WHERE ended IS NOT NULL"
+        found = [Mark.read(mark).counter for (mark,) in self._database.execute(sql)]
+        lists = self._database.execute("SELECT max(concluded) FROM outbox UNION ALL SELECT max(seen) FROM places")
+        return max([0, *found, *(int(counter) for (counter,) in lists if counter is not None)])
 
     # Numbers
 
@@ -171,7 +173,7 @@ class Outbox:
         """The service's locid of each geolocation that has one, and another number here."""
         sql = f"SELECT id, number FROM places WHERE number IS NOT NULL AND number <> id AND {LIVING}"  # noqa: S608 - ours
         found = {row["id"]: row["number"] for row in self._database.query(sql)}
-        if not all(is_custom(locid) and is_custom(service) for locid, service in found.items()):
+        if not all(type(number) is int for number in found.values()):
             require_sound(self._database)  # here, before a lookup stumbles over the number
         return found
 
@@ -187,30 +189,29 @@ class Outbox:
 
     # The history, and what is kept by name
 
-    def record(
-        self,
-        what: str,
-        outcome: str,
-        *,
-        locid: int | None = None,
-        before: Any = None,
-        after: Any = None,
-        step: int | None = None,
-    ) -> None:
-        """Add a line to the history in this same transaction; see `Edits.record`."""
-        insert_history(
-            self._database, what, outcome, locid=locid, before=before, after=after, step=step, at=self.moment
-        )
+    def record(self, what: str, outcome: str, **more: Any) -> None:
+        """Add a line to the history in this same transaction; see `insert_history`."""
+        insert_history(self._database, what, outcome, at=self.moment, **more)
 
     def notice(self, edit: int, place: int, number: int, reason: str) -> dict[str, Any]:
-        """Note what a person must be told of a place, in the history, and until a run has ended that tells it.
+        """Note what a person must be told of a place, in the history; it is `untold` until a run ends that tells it.
 
         :returns: its line of a report: the ``edit`` (0 if it is about none), the ``locid`` (``number``), the ``reason``
         """
-        self.record("notice", reason, locid=place)
         told = {"edit": edit, "locid": number, "reason": reason}
-        self.untold.add(told)
+        self.record(_NOTICE, reason, locid=place, after=told)
         return told
+
+    def untold(self) -> list[dict[str, Any]]:
+        """The notices of a run that is under way, or that died before it told them, oldest first."""
+        sql = "SELECT after FROM history WHERE what = ? AND id > ? ORDER BY id"
+        found = self._database.execute(sql, (_NOTICE, int(self.setting(_TOLD) or 0)))
+        return [dict(decoded(after)) for (after,) in found]
+
+    def told(self) -> None:
+        """Note that a run has ended which told all notices."""
+        (newest,) = self._database.execute("SELECT max(id) FROM history").fetchone()
+        self.keep_setting(_TOLD, str(newest))
 
     def setting(self, name: str) -> str | None:
         """Something kept by name, or None."""

@@ -56,6 +56,7 @@ def write(connection: Sealed) -> None:
     if connection.change:
         sql = "UPDATE counters SET value = (value + ?) % ? WHERE name = ?"
         connection.execute(sql, (connection.change % _MODULUS, _MODULUS, _NAME))
+        connection.change = 0
 
 
 def was_interrupted(error: BaseException) -> bool:
@@ -73,7 +74,8 @@ def renew(connection: sqlite3.Connection) -> None:
 def is_whole(connection: sqlite3.Connection) -> bool:
     """True if the rows are those that transactions of ours left, or there is no seal yet."""
     found = connection.execute("SELECT value FROM counters WHERE name = ?", (_NAME,)).fetchone()
-    return found is None or found[0] == _sum(connection)
+    open_ = (connection.change or 0) if isinstance(connection, Sealed) else 0  # of a transaction that is under way
+    return found is None or (found[0] + open_) % _MODULUS == _sum(connection)
 
 
 def _sum(connection: sqlite3.Connection) -> int:

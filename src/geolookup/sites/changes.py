@@ -186,7 +186,7 @@ def take_back(editor: Editor, wanted: Mapping[int, Content | None], names: Mappi
             session.outbox.rows(*PENDING_STATES), {locals_of[shown]: content for shown, content in wanted.items()}
         )
         if rows:
-            session.take_back({row.id for row in rows})
+            session.take_back(rows)
     return [
         Change(kind=Kind.TAKE_BACK, site=names.get(shown_of[row.locid]), locid=shown_of[row.locid], edit=row)
         for row in rows

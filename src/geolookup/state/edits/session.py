@@ -330,24 +330,11 @@ class EditSession:
         """The numbers here of what is not in the layer and may come back without the service's noticing."""
         return self.forgotten() | {self.local(shown) for shown in self.deleted_unsent()}
 
-    def take_back(self, numbers: Collection[int]) -> None:
-        """Drop edits that were never sent; the later edits of their geolocations stay, made against what is left.
-
-        The numbers must be those of `superfluous`: what stays must still be possible.
-        """
-        rows = self.outbox.rows(*PENDING_STATES)
-        before = {self.shown(row.locid): self.layer.get(self.shown(row.locid)) for row in rows if row.id in numbers}
-        for local in dict.fromkeys(row.locid for row in rows if row.id in numbers):
-            mine = [row for row in rows if row.locid == local]
-            first = next(at for at, row in enumerate(mine) if row.id in numbers)
-            content = mine[first].intent.base
-            for row in mine[first:]:
-                if row.id in numbers:
-                    self.outbox.change(row.id, state=State.DROPPED, problem="taken back before it was sent")
-                    continue
-                if content != row.intent.base:
-                    self.outbox.change(row.id, base=content)
-                content = self.outbox.row(row.id).intent.applied(content)
+    def take_back(self, rows: Collection[OutboxRow]) -> None:
+        """Drop edits that were never sent, as `superfluous` gives them: the newest of their geolocations."""
+        before = {shown: self.layer.get(shown) for shown in (self.shown(row.locid) for row in rows)}
+        for row in rows:
+            self.outbox.change(row.id, state=State.DROPPED, problem="taken back before it was sent")
         self._left = self._layer = self._owners = None
         for shown, was in before.items():
             now = self.layer.get(shown)

@@ -17,7 +17,6 @@ from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.state.edits.places.concluding import Before, concluded, recognised
 from geolookup.state.edits.places.likeness import Forms, may_be_stored
 from geolookup.state.edits.places.place import Content, Place, Request
-from geolookup.state.edits.session import SiteNames
 from geolookup.state.generations.cache import digest
 from geolookup.sync.push.telling import Names, why_held, words_of
 
@@ -81,7 +80,7 @@ def conclude(
         if kept.before is not None or kept.made is not None
     }
     found = concluded(places, contents, before=before, forms=forms, marks=digests, waiting=waiting)
-    names = Names({local: name for name, local in SiteNames(ledger.database).locids().items()})
+    names = Names(ledger)
     for place in found.places:
         _tell_misnamed(ledger, known[place.id], place, listed, findings)
     for part, whole in found.merged.items():

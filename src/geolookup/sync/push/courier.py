@@ -30,7 +30,6 @@ from geolookup.state.edits.places.concluding import answered, holders, look_at
 from geolookup.state.edits.places.likeness import Forms
 from geolookup.state.edits.places.place import Content, Place, Request, target
 from geolookup.state.edits.places.reconcile import Done, Hold, Look, Send, Wait, reconcile
-from geolookup.state.edits.session import SiteNames
 from geolookup.state.generations.cache import digest
 from geolookup.sync.push.conclude import Findings, conclude, learn, words_of_forms
 from geolookup.sync.push.report import PushReport, line_of
@@ -125,7 +124,6 @@ class Courier:
         self._jobs: dict[int, Job] = {}
         #: Those that are not over, in the order of their oldest edits.
         self._waiting: list[Job] = []
-        self._names = Names({})
         self._forms = Forms()
         self._lot = _FIRST_LOT
         self._before: int | None = None
@@ -167,7 +165,7 @@ class Courier:
             self._jobs[place].over = True
         self._waiting = sorted(self._jobs.values(), key=lambda job: next(iter(job.kept.rows), 0))
         self._forms = ledger.forms()
-        self._names = Names({local: name for name, local in SiteNames(ledger.database).locids().items()})
+        self._names = Names(ledger)
         self._leaving.clear()
         for job in self._jobs.values():
             self._note_leaving(job)

@@ -13,15 +13,14 @@ from geolookup.state.base import failures
 from geolookup.state.base.files import open_to_all
 from geolookup.state.base.marks import Start
 from geolookup.state.edits.outbox.ledger import Ledger
-from geolookup.state.edits.outbox.outbox import Outbox
-from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
+from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, State
 from geolookup.state.edits.outbox.stations import half_taken
-from geolookup.state.edits.session import SiteNames
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.run import Run, running
 from geolookup.sync.pull.pull import configured_url
 from geolookup.sync.push.courier import Courier, OnConflict
 from geolookup.sync.push.report import PushReport, line_of
+from geolookup.sync.push.telling import Names
 from geolookup.sync.push.view import ServiceView
 from geolookup.upstream.connections import Connections
 from geolookup.upstream.geolocations import GeolocationsClient
@@ -129,7 +128,7 @@ def count_left_over(directory: StateDirectory, report: PushReport) -> None:
         ledger = Ledger(database)
         outbox = ledger.outbox
         rows = outbox.rows(*PENDING_STATES)
-        named = _Named(outbox, SiteNames(database))
+        named = Names(ledger)
         told = {line["edit"] for line in report.edits}
         report.edits += [line_of(row) for row in rows if row.state in PERSON_STATES and row.id not in told]
         among = json.dumps([line["edit"] for line in report.edits])
@@ -139,26 +138,12 @@ def count_left_over(directory: StateDirectory, report: PushReport) -> None:
         where = "owed IS NOT NULL OR id IN (SELECT place FROM requests WHERE what = 'clear' AND NOT over)"
         cleared = ledger.read(where)
         half_done = {intent.id for kept in cleared.values() for intent in half_taken(kept.place)}
+        report.half_done = [
+            f"edit {row.id} is half done ({named.describe(row)}): lookups have all other blocks, and the service lacks "
+            "some until a push goes through"
+            for row in rows
+            if row.id in half_done
+        ]
     for state in (State.QUEUED, State.UNKNOWN, State.HELD, State.REJECTED):
         setattr(report, state.value, sum(row.state == state for row in rows))
     report.unknown += sum(row.state == State.SENDING for row in rows)  # nobody noted an answer
-    report.half_done = [
-        f"edit {row.id} is half done ({named.describe(row)}): lookups have all other blocks, and the service lacks "
-        "some until a push goes through"
-        for row in rows
-        if row.id in half_done
-    ]
-
-
-class _Named:
-    """The names of geolocations in messages: the service's number if there is one, and the site's name."""
-
-    def __init__(self, outbox: Outbox, names: SiteNames) -> None:
-        self._numbers = {local: number for number, local in outbox.deleted_here().items()} | outbox.aliases()
-        self._sites = {local: site for site, local in names.locids().items()}
-
-    def describe(self, row: OutboxRow) -> str:
-        """An edit in words."""
-        number = self._numbers.get(row.locid, row.locid) if row.number is None else row.number
-        site = self._sites.get(row.locid)
-        return row.edit.describe(number) + (f" ({site})" if site is not None else "")

@@ -1,23 +1,38 @@
 """The words for a person: why a place is held, what is there now, and each choice with its command and its effect."""
 
+import functools
 from collections.abc import Mapping
 
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.state.edits.outbox.kept import Kept
-from geolookup.state.edits.outbox.ledger import EDIT
+from geolookup.state.edits.outbox.ledger import EDIT, Ledger
 from geolookup.state.edits.outbox.payload import geolocation
+from geolookup.state.edits.outbox.row import OutboxRow
 from geolookup.state.edits.places.choosing import anew, offered
 from geolookup.state.edits.places.place import Content
 from geolookup.state.edits.places.reconcile import Hold
+from geolookup.state.edits.session import SiteNames
 
 _MOST_NAMED = 5
 
 
 class Names:
-    """The names of places in messages: the site's name if a file gave one, and the number."""
+    """The names of places in messages: the site's name if a person or a file gave one, and the number."""
 
-    def __init__(self, sites: Mapping[int, str]) -> None:
-        self._sites = sites
+    def __init__(self, ledger: Ledger) -> None:
+        self._sites = {local: name for name, local in SiteNames(ledger.database).locids().items()}
+        self._outbox = ledger.outbox
+
+    @functools.cached_property
+    def _numbers(self) -> Mapping[int, int]:
+        """The service's number of each place that has, or had, one."""
+        return {local: number for number, local in self._outbox.deleted_here().items()} | self._outbox.aliases()
+
+    def describe(self, row: OutboxRow) -> str:
+        """An edit in words, by the service's number of its place."""
+        site = self._sites.get(row.locid)
+        number = self._numbers.get(row.locid, row.locid) if row.number is None else row.number
+        return row.edit.describe(number) + (f" ({site})" if site is not None else "")
 
     def has(self, kept: Kept) -> bool:
         """True if a file of sites gave the place a name."""

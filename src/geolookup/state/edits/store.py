@@ -52,6 +52,10 @@ def _is_old(path: str) -> bool:
         return True
 
 
+def _in_memory() -> sqlite3.Connection:
+    return sqlite3.connect(":memory:", isolation_level=None)
+
+
 class Edits:
     """The edits of one state directory.
 
@@ -97,14 +101,18 @@ class Edits:
             self._kept = None
 
     @contextlib.contextmanager
-    def _connected(self, wait_s: float) -> Iterator[seal.Sealed]:
-        """A connection that may write: that which is kept, unless it is in use, or another file is there by now."""
-        is_keeper = self._keeper == threading.get_ident()
-        is_in_use = is_keeper and self._kept is not None and self._kept[0].in_transaction
-        if is_keeper and not is_in_use and self._kept is not None and self._kept[1] != self._inode():
+    def _connected(self, wait_s: float, *, to_read: bool = False) -> Iterator[seal.Sealed]:
+        """A connection: that which is kept, unless it is in use, or another file is there by now; else a new one.
+
+        One to read never writes, but what a crash left half done, which must be undone before anything can be read.
+        """
+        is_keeper = self._keeper == threading.get_ident() and not (to_read and self._kept is None)
+        if is_keeper and self._kept is not None and self._kept[1] != self._inode() and not self._kept[0].in_transaction:
             self._let_go()
-        if not is_keeper or is_in_use:
+        if not is_keeper or (self._kept is not None and self._kept[0].in_transaction):
             with contextlib.closing(self._connect(wait_s)) as connection:
+                if to_read:
+                    connection.execute("PRAGMA query_only = on")
                 yield connection
             return
         if self._kept is None:
@@ -117,7 +125,9 @@ class Edits:
             raise
 
     def _connect(self, wait_s: float) -> seal.Sealed:
-        return sqlite3.connect(self.path, timeout=wait_s, isolation_level=None, factory=seal.Sealed)
+        is_uri = not os.access(self.path, os.W_OK)
+        file = f"file:{quote(self.path)}?mode=ro" if is_uri else self.path
+        return sqlite3.connect(file, uri=is_uri, timeout=wait_s, isolation_level=None, factory=seal.Sealed)
 
     def _inode(self) -> int:
         return os.stat(self.path).st_ino if self.exists() else 0
@@ -184,33 +194,24 @@ class Edits:
         from sqlite_utils import Database
 
         with self._sqlite_errors(), contextlib.ExitStack() as opened:
-            connection = opened.enter_context(self._read_connection(wait_s))
+            connection: sqlite3.Connection | None = None
+            if self.exists():
+                connection = opened.enter_context(self._connected(wait_s, to_read=True))
+            if connection is None or not self._version(connection):
+                connection = opened.enter_context(contextlib.closing(_in_memory()))
+                schema.create(connection)
+            connection.execute("BEGIN")
+            opened.callback(lambda: connection.in_transaction and connection.execute("ROLLBACK"))
             database = Database(connection, execute_plugins=False)
-            if not self._version(connection):
-                empty = opened.enter_context(contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)))
-                database = Database(empty, execute_plugins=False)
-                schema.create(empty)
-            else:
-                connection.execute("BEGIN")
-                opened.callback(lambda: connection.in_transaction and connection.execute("ROLLBACK"))
             with self._explained(database):
                 yield database
-
-    @contextlib.contextmanager
-    def _read_connection(self, wait_s: float) -> Iterator[sqlite3.Connection]:
-        if self._keeper == threading.get_ident() and self._kept is not None:
-            with self._connected(wait_s) as connection:
-                yield connection
-        else:
-            with contextlib.closing(self._connect_reading(wait_s)) as connection:
-                yield connection
 
     @contextlib.contextmanager
     def rehearsing(self) -> Iterator["Database"]:
         """A copy in memory of what is there: what is written to it is gone at the end. The errors are `reading`'s."""
         from sqlite_utils import Database
 
-        with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as copy:
+        with contextlib.closing(_in_memory()) as copy:
             with self.reading() as database:
                 database.conn.backup(copy)
             copy.execute("PRAGMA foreign_keys = on")
@@ -241,32 +242,6 @@ class Edits:
             except EditsDamagedError as damage:
                 raise damage from error
             raise
-
-    def _connect_reading(self, wait_s: float) -> sqlite3.Connection:
-        """A connection that only reads; one to an empty database in memory if there is no file."""
-        for mode in ("ro", "rw"):
-            if not self.exists():
-                break
-            connection = sqlite3.connect(
-                f"file:{quote(self.path)}?mode={mode}", uri=True, timeout=wait_s, isolation_level=None
-            )
-            try:
-                connection.execute("SELECT 1 FROM sqlite_master").fetchone()
-            except sqlite3.OperationalError as error:
-                connection.close()
-                # What a crash left half done must be undone before anything can be read, and that is a write.
-                if mode == "rw" or error.sqlite_errorcode & 0xFF not in (
-                    sqlite3.SQLITE_READONLY,
-                    sqlite3.SQLITE_CANTOPEN,
-                ):
-                    raise
-            except BaseException:
-                connection.close()
-                raise
-            else:
-                connection.execute("PRAGMA query_only = on")
-                return connection
-        return sqlite3.connect(":memory:", isolation_level=None)
 
     def check(self, *, edits: int = 0, counter: int = 0, in_order: bool = True, sealed: bool = False) -> None:
         """Check the whole file, if there is one: by SQLite, and that each edit and place is what was written.

@@ -14,7 +14,7 @@ from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.operations import SettingFields
 from geolookup.state.edits.outbox.payload import content_of
 from geolookup.state.edits.outbox.row import OutboxRow, State
-from geolookup.state.edits.places.concluding import Before, concluded, recognised
+from geolookup.state.edits.places.concluding import concluded, recognised
 from geolookup.state.edits.places.likeness import Forms, may_be_stored
 from geolookup.state.edits.places.place import Content, Place, Request
 from geolookup.state.generations.cache import digest
@@ -75,7 +75,7 @@ def conclude(
     learned = _learn(ledger, places, contents, forms)
     digests = _Digests(listed)
     before = {
-        kept.place.id: Before(known=ledger.outbox.baselines.of(kept.before or kept.made))
+        kept.place.id: ledger.outbox.baselines.of(kept.before or kept.made)
         for kept in known.values()
         if kept.before is not None or kept.made is not None
     }

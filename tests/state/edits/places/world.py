@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from geolookup.state.edits.outbox.stations import pending
 from geolookup.state.edits.places.choosing import CHOICES, chosen
-from geolookup.state.edits.places.concluding import Before, answered, concluded, look_at, over, sent, settled
+from geolookup.state.edits.places.concluding import answered, concluded, look_at, over, sent, settled
+from geolookup.state.edits.places.likeness import Forms
 from geolookup.state.edits.places.place import Content, Intent, Place, Request, Values
 from geolookup.state.edits.places.reconcile import Hold, Send, reconcile
 
@@ -17,7 +18,7 @@ NUMBERS = (-1, -2, -3)
 BLOCKS = (1, 2, 3)
 
 
-class Exact:
+class Exact(Forms):
     """A service that stores everything as it comes."""
 
     def same(self, sent: Values, found: Values) -> bool:
@@ -327,7 +328,7 @@ def concluding(world: World) -> tuple[Shelf, ...]:
 
 def synced(world: World, shelf: Shelf) -> World:
     """A conclusive list is read: what is held follows from it."""
-    before = {place: Before(known=contents(shelf)) for place, shelf in world.beside}
+    before = {place: contents(shelf) for place, shelf in world.beside}
     found = concluded(world.places, contents(shelf), before=before, forms=EXACT)
     twins = {owner for number, (owner, _) in shelf if number in found.twins}
     there = {(number, owner): content.blocks for number, (owner, content) in shelf}

@@ -3,40 +3,13 @@
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
+from geolookup.state.edits.places.likeness import Forms
 from geolookup.state.edits.places.place import Content, Intent, Place, Request, Values, lacked, made_against
 from geolookup.state.edits.places.reconcile import Done, Hold, Look, Send, owed_blocks, promised_blocks, reconcile
-
-
-class Forms(Protocol):
-    """How a service stores what it is sent, as far as was seen."""
-
-    def same(self, sent: Values, found: Values) -> bool:
-        """True if ``found`` is what the service makes of ``sent``."""
-
-    def may_be(self, sent: Values, found: Values) -> bool:
-        """True if ``found`` is so near to ``sent`` that the service, or a colleague, may have made it of that."""
-
-    def as_sent(self, sent: Values, found: Values) -> Values:
-        """What was found, with each value as it was sent where it is the same."""
-
-    def as_seen(self, sent: Values, found: Values) -> Values:
-        """The same, only where just this was seen to be made of that."""
-
-    def like(self, sent: Values, found: Values) -> bool:
-        """True if a person may have meant one of them by the other."""
-
-    def identity(self, values: Values) -> Hashable:
-        """The values by which a place without blocks is known."""
-
-    def cell(self, values: Values) -> Hashable:
-        """Where it is, roughly."""
-
-    def near(self, values: Values) -> Iterable[Hashable]:
-        """The cells of all that may be the same as, or like, this."""
 
 
 def sent(place: Place, request: Request) -> Place:
@@ -112,21 +85,9 @@ class Concluded:
     merged: Mapping[int, int]
 
 
-@dataclass(slots=True, kw_only=True)
-class Before:
-    """What a service had before a create: by number, the digest of the content.
-
-    Of a create that was never sent it is what was published when the person made it.
-    """
-
-    known: Mapping[int, Hashable]
-
-    def shows(self, number: int, mark: Hashable) -> bool:
-        """True if this was there, as it is now."""
-        return number in self.known and self.known[number] in ("", mark)
-
-
-NOTHING = Before(known={})
+#: What a service had before a create: by number, the digest of the content, "" of what a person says it did not make.
+#: Of a create that was never sent it is what was published when the person made it.
+Before: TypeAlias = Mapping[int, Hashable]
 
 
 @dataclass(slots=True)
@@ -150,11 +111,11 @@ class Matching:
 
     def appeared(self, place: Place, values: Values) -> Iterator[int]:
         """The numbers of what is like these values, is nobody's, and was not there before the create."""
-        before = self.before.get(place.id, NOTHING)
+        before = self.before.get(place.id, {})
         for cell in self.forms.near(values):
             for number in self._free(cell):
-                free = number not in self.taken or (number in self.born and number not in before.known)
-                if free and not before.shows(number, self.marks[number]):
+                free = number not in self.taken or (number in self.born and number not in before)
+                if free and before.get(number) not in ("", self.marks[number]):
                     yield number
 
     def _free(self, cell: Hashable) -> list[int]:

@@ -3,7 +3,6 @@
 import queue
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from geolookup.state.base import clock
@@ -91,21 +90,6 @@ class _Helper(threading.Thread):
                 ended.release()
 
 
-@dataclass(slots=True)
-class _UnderWay:
-    """A batch that was begun over so many connections; ``left`` of them have not ended yet."""
-
-    requests: Sequence[Request]
-    batch: Batch
-    ended: threading.Semaphore
-    errors: list[BaseException]
-    at_most: int
-    left: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.left = self.at_most
-
-
 #: An answer that comes this soon is never slow, however many are asked for at the same time.
 _SOON_S = 0.1
 #: Connections at the beginning of a push, and the requests that are worth one more, unless each takes long.
@@ -126,56 +110,37 @@ class Connections:
         #: How long an answer takes if nothing else is asked for meanwhile.
         self._alone_s: float | None = None
         self._helpers: list[_Helper] = []
-        self._under_way: _UnderWay | None = None
 
     @property
     def width(self) -> int:
         """How many may be asked at the same time now."""
         return self._at_most
 
-    def begin(self, requests: Sequence[Request], longest_s: float) -> None:
-        """Begin to ask for these in their order, until one ends it or the time is over, and go on with other work."""
-        each = _EACH if self._alone_s is None or self._alone_s <= _SOON_S else 1
-        at_most = max(1, min(self._at_most, len(requests) // each))
-        batch, ended, errors = Batch(requests, longest_s), threading.Semaphore(0), list[BaseException]()
-        for helper in self._helpers_to(at_most):
-            helper.jobs.put((batch, ended, errors))
-        self._under_way = _UnderWay(requests, batch, ended, errors, at_most)
-
-    def finish(self) -> bool:
-        """Wait for what was begun; false if the time was over.
+    def ask_all(self, requests: Sequence[Request], longest_s: float) -> bool:
+        """Ask for these in their order, until one ends it or the time is over: false if the time was over.
 
         If this is interrupted, what is under way is cut, and left without an answer.
         """
-        under_way = self._under_way
-        assert under_way is not None
+        each = _EACH if self._alone_s is None or self._alone_s <= _SOON_S else 1
+        at_most = left = max(1, min(self._at_most, len(requests) // each))
+        batch, ended, errors = Batch(requests, longest_s), threading.Semaphore(0), list[BaseException]()
+        helpers = self._helpers_to(at_most)
         try:
-            while under_way.left:
-                under_way.left -= under_way.ended.acquire(timeout=_LOOK_S)
+            for helper in helpers:
+                helper.jobs.put((batch, ended, errors))
+            while left:
+                left -= ended.acquire(timeout=_LOOK_S)
         except BaseException:
-            self.cut()
+            batch.end()
+            for helper in helpers:
+                helper.client.cut()
+            while left and ended.acquire(timeout=_END_S):
+                left -= 1
             raise
-        self._under_way = None
-        if under_way.errors:
-            raise under_way.errors[0]
-        self._adapt([request for request in under_way.requests if request.begun], under_way.at_most)
-        return under_way.batch.in_time
-
-    def cut(self) -> None:
-        """Cut what is under way, and leave it without an answer."""
-        under_way, self._under_way = self._under_way, None
-        if under_way is None:
-            return
-        under_way.batch.end()
-        for helper in self._helpers[: under_way.at_most]:
-            helper.client.cut()
-        while under_way.left and under_way.ended.acquire(timeout=_END_S):
-            under_way.left -= 1
-
-    def ask_all(self, requests: Sequence[Request], longest_s: float) -> bool:
-        """`begin` and `finish`."""
-        self.begin(requests, longest_s)
-        return self.finish()
+        if errors:
+            raise errors[0]
+        self._adapt([request for request in requests if request.begun], at_most)
+        return batch.in_time
 
     def _adapt(self, asked: Sequence[Request], at_most: int) -> None:
         if any(request.ends_batch for request in asked):

@@ -234,7 +234,7 @@ def test_a_service_that_becomes_slow_under_many_requests_is_asked_for_fewer(
     class OneAfterTheOther(Connections):
         """Answers one request in 0.1 s, and several after each other."""
 
-        def begin(self, requests: Sequence[Request], longest_s: float) -> None:
+        def ask_all(self, requests: Sequence[Request], longest_s: float) -> bool:
             used.append(at_most := min(self._at_most, len(requests)))
             batch = Batch(requests, longest_s)
             while (request := batch.take()) is not None:
@@ -242,10 +242,7 @@ def test_a_service_that_becomes_slow_under_many_requests_is_asked_for_fewer(
                 request.took_s = 0.1 * at_most
                 now[0] += 0.1
             self._adapt([request for request in requests if request.begun], at_most)
-            self._in_time = batch.in_time
-
-        def finish(self) -> bool:
-            return self._in_time
+            return batch.in_time
 
     monkeypatch.setattr(push_module, "Connections", OneAfterTheOther)
     monkeypatch.setattr(connections_module, "_EACH", 1)

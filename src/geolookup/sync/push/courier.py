@@ -53,10 +53,7 @@ class Asking(Protocol):
 
     @property
     def width(self) -> int: ...
-    def ask_all(self, requests: Sequence[Looking], longest_s: float, /) -> bool: ...
-    def begin(self, requests: Sequence[Errand], longest_s: float, /) -> None: ...
-    def finish(self) -> bool: ...
-    def cut(self) -> None: ...
+    def ask_all(self, requests: Sequence[Looking | Errand], longest_s: float, /) -> bool: ...
     def close(self) -> None: ...
 
 
@@ -67,10 +64,10 @@ _NEWEST = 1 << 53
 _FIRST_LOT = 8
 #: Only a complete list can tell that a field is empty everywhere.
 _ALL = range(len(FIELD_NAMES))
-#: Two lots may be without their durable answers at once: of so many in all a kill leaves the outcome unknown.
-_MOST_IN_LOT = 64 // 2
+#: Of so many a kill leaves the outcome unknown.
+_MOST_IN_LOT = 64
 #: How long the requests of a lot may take: what is answered is not durable before the end.
-_MOST_S = 0.25 / 2
+_MOST_S = 0.25
 
 
 @dataclass(slots=True)
@@ -80,8 +77,7 @@ class Job:
     ``conclusive`` is true if a conclusive list said so, and nothing was sent since. ``refused`` is the request that the
     service said no to, with its words, until a look has told whether that is so. ``banned`` are blocks that it does not
     take back. ``put_off`` is true if the newest request was to be sent at another time, ``repeated`` if it was
-    sent before, and nobody knows what became of that. ``away`` is true until the answer to its request is noted.
-    ``listed`` is true once a complete list was read for it alone.
+    sent before, and nobody knows what became of that. ``listed`` is true once a complete list was read for it alone.
     """
 
     kept: Kept
@@ -93,7 +89,6 @@ class Job:
     tries: int = 0
     put_off: bool = False
     repeated: bool = False
-    away: bool = False
     refused: tuple[Request, UpstreamRefusedError] | None = None
     banned: dict[Any, tuple[Request, UpstreamRefusedError]] = field(default_factory=dict)
 
@@ -130,10 +125,8 @@ class Courier:
         self._head = -1
         #: What a transaction has made of edits: told once it is durable.
         self._told: list[tuple[OutboxRow, str]] = []
-        #: The lot that was noted and leaves next, that which is under way, and that whose answers are not noted yet.
-        self._noted: list[Errand] = []
-        self._under_way: list[Errand] = []
-        self._answered: list[Errand] = []
+        #: The lot that was noted to leave, and whose answers are not noted yet.
+        self._sent: list[Errand] = []
         #: The numbers that we deleted, and that may be given again.
         self._freed: set[int] = set()
         #: True if only a complete list can tell what becomes of some places.
@@ -205,7 +198,7 @@ class Courier:
             self._report.lacks_permission = isinstance(why, UpstreamAuthError)
         finally:
             try:
-                self._abandon()
+                self._note(leaves=False)
             finally:
                 self._report.edits.sort(key=lambda line: int(line["edit"]))  # whichever was answered first
                 self._connections.close()
@@ -285,12 +278,11 @@ class Courier:
     # One lot
 
     def _round(self) -> bool:
-        """Bring a lot of places one request further; false if none can go on.
-
-        While a lot is under way, one transaction notes the answers to the lot before, and that the next one leaves.
-        """
-        if self._under_way or self._answered:
-            return self._go_on()
+        """Bring a lot of places one request further; false if none can go on."""
+        self._note(leaves=not self._must_list)
+        if self._sent:
+            self._send()
+            return True
         if self._must_list:
             self._must_list = False
             self._read_list(freely=True)
@@ -302,34 +294,19 @@ class Courier:
         creates = [job for job in ready if job.kept.place.number is None and not job.kept.place.requests]
         if creates and self._view.listed is None:
             self._read_list(freely=False)
-        self._note(ready)
-        self._leave()
         return True
 
-    def _go_on(self) -> bool:
-        """Note a lot, wait for that which is under way, and let the noted one leave if all went well."""
-        self._note(None)
-        if not (under_way := self._under_way):
-            self._leave()
-            return True
-        in_time = self._connections.finish()
-        self._answered, self._under_way = self._answered + under_way, []
-        self._adapt(under_way, in_time=in_time)
-        if any(errand.ends_batch for errand in under_way):
-            self._abandon()
-        else:
-            self._leave()
-        self._patience.after([errand.answer for errand in under_way if errand.begun])
-        return True
-
-    def _abandon(self) -> None:
-        """Let nothing more leave, cut what is under way, and note what was answered."""
-        if self._under_way:
-            self._connections.cut()
-        self._answered += self._under_way + self._noted
-        self._under_way, self._noted = [], []
-        if self._answered:
-            self._note([])
+    def _send(self) -> None:
+        """Send the lot that is noted, and wait as long as its answers ask for."""
+        self._view.unmodified = None
+        in_time = self._connections.ask_all(self._sent, _MOST_S)
+        asked = [errand for errand in self._sent if errand.begun]
+        failed = any(errand.ends_batch for errand in asked)
+        lot = len(asked) if failed or not in_time else min(_MOST_IN_LOT, max(self._lot, 2 * len(asked)))
+        self._lot = max(lot, self._connections.width)
+        if failed:
+            self._note(leaves=False)
+        self._patience.after([errand.answer for errand in asked])
 
     def _ready(self, *, at_once: bool = False) -> list[Job]:
         """The next places, as many as a lot has; ``at_once``: of which nothing must be read before."""
@@ -339,7 +316,7 @@ class Courier:
         while len(ready) < self._lot and (job := next(jobs, None)) is not None:
             if not job.over:
                 left.append(job)
-                if not job.away and (not at_once or self._can_be_sent(job)) and self._is_ready(job):
+                if (not at_once or self._can_be_sent(job)) and self._is_ready(job):
                     ready.append(job)
         self._waiting = [*left, *jobs]  # only some were looked at: there may be thousands
         return ready
@@ -440,51 +417,29 @@ class Courier:
 
     # Sending
 
-    def _note(self, ready: list[Job] | None) -> None:
-        """Note what was answered, and the next requests of these places, or of those that are ready then."""
-        if not self._answered and ready is None and not (ready := self._ready(at_once=True)):
+    def _note(self, *, leaves: bool) -> None:
+        """Note what was answered to the lot before, and that the next one leaves, if one shall."""
+        if not self._sent and not (leaves and self._ready(at_once=True)):
             return
-        answered, self._answered = self._answered, []
-        jobs = [self._jobs[errand.place] for errand in answered]
+        jobs = [self._jobs[errand.place] for errand in self._sent]
         before = [_as_it_is(job) for job in jobs]
-        errands: list[Errand] = []
         try:
             with self._ledger() as ledger:
-                again = self._record(ledger, answered)
+                again = self._record(ledger, self._sent)
                 if self._forms.learned:
                     ledger.keep_forms(self._forms)
-                for job in self._ready(at_once=True) if ready is None else ready:
-                    is_known = job.looked or job.kept.place.number is None
-                    if is_known and not job.over and (errand := self._next(ledger, job)) is not None:
-                        errands.append(errand)
+                ready = self._ready(at_once=True) if leaves else []
+                next_ones = [self._next(ledger, job) for job in ready if not job.over]
         except BaseException:
             for job, was in zip(jobs, before, strict=True):
                 for name, value in zip(Job.__slots__, was, strict=True):
                     setattr(job, name, value)
-            self._answered = answered
             raise
-        self._noted = errands
+        self._sent = [errand for errand in next_ones if errand is not None]
         for job in again:
             job.tries += 1
             if job.tries >= self._settings.attempts:
                 self._put_off(job, f"{job.kept.pending[0].problem}: left for the next push")
-
-    def _leave(self) -> None:
-        """Begin to send the lot that is noted."""
-        errands, self._noted = self._noted, []
-        if not errands:
-            return
-        for errand in errands:
-            self._jobs[errand.place].away = True
-        self._under_way = errands
-        self._view.unmodified = None
-        self._connections.begin(errands, _MOST_S)
-
-    def _adapt(self, errands: list[Errand], *, in_time: bool) -> None:
-        asked = sum(errand.begun for errand in errands)
-        failed = any(errand.ends_batch for errand in errands)
-        lot = asked if failed or not in_time else min(_MOST_IN_LOT, max(self._lot, 2 * asked))
-        self._lot = max(lot, self._connections.width)
 
     def _next(self, ledger: Ledger, job: Job) -> Errand | None:
         """The next request of a place, noted in the ledger; None if there is none now."""
@@ -633,7 +588,6 @@ class Courier:
         twice = {number for number, times in given.items() if times > 1}
         for errand in errands:
             job = self._jobs[errand.place]
-            job.away = False
             self._report.requests += errand.begun
             match errand.outcome:
                 case Outcome.KNOWN:

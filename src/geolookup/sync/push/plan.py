@@ -183,24 +183,15 @@ class _Rehearsed:
 
     width = 1
 
-    def ask_all(self, looks: Sequence[Looking], longest_s: float) -> bool:  # noqa: ARG002 - nothing takes time
-        """Answer looks."""
-        for look in looks:
-            look.begun, look.found = True, self._service.get(look.number)
+    def ask_all(self, requests: Sequence[Looking | Errand], longest_s: float) -> bool:  # noqa: ARG002 - no time passes
+        """Answer looks and errands."""
+        for asked in requests:
+            asked.begun = True
+            if isinstance(asked, Looking):
+                asked.found = self._service.get(asked.number)
+            else:
+                asked.ask(GeolocationsClient(_Recorder(self.settings, functools.partial(self._answer, asked))))
         return True
-
-    def begin(self, errands: Sequence[Errand], longest_s: float) -> None:  # noqa: ARG002 - nothing takes time
-        """Answer errands."""
-        for errand in errands:
-            errand.begun = True
-            errand.ask(GeolocationsClient(_Recorder(self.settings, functools.partial(self._answer, errand))))
-
-    def finish(self) -> bool:
-        """Nothing is under way."""
-        return True
-
-    def cut(self) -> None:
-        """Nothing is under way."""
 
     def close(self) -> None:
         """Nothing is open."""

@@ -81,9 +81,9 @@ def copy(path: str, target: str) -> str:
     """Copy a file that others may write to, by SQLite's own backup, to a new private one: durable once it is synced.
 
     :returns: what SQLite finds wrong in the copy, "" if nothing
+    :raises OSError: if the new one cannot be made
     """
-    with files.file_errors(target):
-        create_private(target)
+    create_private(target)
     with (
         sqlite_errors(path),
         contextlib.closing(sqlite3.connect(path, timeout=RUN_WAIT_S)) as source,

@@ -283,9 +283,8 @@ class EditSession:
         self._own(None if before is None else before.place, after, shown)
         if after is not None:
             self.layer[shown] = Laid(place=after, edits=(*(before.edits if before else ()), row))
-        self.record(
-            str(edit.operation), shown, described(base), described(content), str(State.QUEUED), at=row.created_at
-        )
+        then = None if base is None else described(base)
+        self.record(str(edit.operation), shown, then, described(content), str(State.QUEUED), at=row.created_at)
 
     def forget(self, shown: int) -> None:
         """Leave out a geolocation that the service never heard of."""

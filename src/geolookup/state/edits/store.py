@@ -367,9 +367,9 @@ class Edits:
             try:
                 self.copy_to(temporary)
                 if move_on:
-                    for copy in (temporary, names[0]):
+                    for each in (temporary, names[0]):
                         with contextlib.suppress(FileNotFoundError):
-                            disk.sync_file(copy)
+                            disk.sync_file(each)
                 older_ones = ((names[1], names[2]), (names[0], names[1])) if move_on else ()
                 for newer, older in (*older_ones, (temporary, names[0])):
                     with contextlib.suppress(FileNotFoundError):

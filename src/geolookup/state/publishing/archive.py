@@ -176,8 +176,8 @@ def _link_all(directory: StateDirectory, current: Current, staged: str) -> None:
             os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
             os.link(path, target)
         disk.write_new(os.path.join(staged, "CURRENT"), current.encoded())
-    if directory.edits.exists():
-        directory.edits.copy_to(os.path.join(staged, "edits.db"))
+        if directory.edits.exists():
+            directory.edits.copy_to(os.path.join(staged, "edits.db"))
 
 
 def _manifest(staged: str, current: Current) -> dict[str, Any]:

@@ -118,7 +118,8 @@ def _problem(path: str, temporary: Edits, *, as_sealed: bool = False) -> str | N
         if os.path.getsize(path) == 0:
             return f"{path}: is empty"
         files.remove_file(temporary.path)
-        copy(path, temporary.path)
+        with files.file_errors(temporary.path):
+            copy(path, temporary.path)
         if not temporary.is_ours():
             return f"{path}: is not a copy of edits.db"
         temporary.check(in_order=False, sealed=as_sealed)

@@ -41,4 +41,4 @@ def insert_history(
 
 def begin_step(database: "Database") -> int:
     """The number of a new step, within a transaction of edits.db."""
-    return insert(database, "steps", {"undoes": None})
+    return int(database.conn.execute("INSERT INTO steps DEFAULT VALUES").lastrowid or 0)

@@ -41,7 +41,9 @@ class Batch:
     def drain(self, client: GeolocationsClient) -> None:
         """Send one request after the other over a connection."""
         while (request := self.take()) is not None:
+            began_s = clock.steady_s()
             request.ask(client)
+            request.took_s = clock.steady_s() - began_s
             if request.ends_batch:
                 self.end()
 

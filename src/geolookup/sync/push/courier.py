@@ -592,18 +592,15 @@ class Courier:
             match errand.outcome:
                 case Outcome.KNOWN:
                     self._known(ledger, job, errand, twice)
-                case Outcome.NOT_SENT | Outcome.NOT_APPLIED if job.repeated:
+                case Outcome.NOT_APPLIED | Outcome.PUT_OFF if job.repeated:
                     self._unknown(ledger, job, errand.answer)  # it says nothing of the time before
-                case Outcome.NOT_SENT:
-                    job.kept = self._withdrawn(ledger, job.kept)
-                case Outcome.NOT_APPLIED if errand.may_have_been_applied:
-                    # What a proxy sent again may have been applied all the same: what tells of that stays.
+                case Outcome.NOT_APPLIED:
+                    job.kept = self._withdrawn(ledger, job.kept, problem=errand.answer)
+                    again += [job] if errand.begun else []
+                case Outcome.PUT_OFF:
                     place, words = ledger.ended(job.kept.place, put_off=True), str(errand.answer)
                     self._save(ledger, job, job.kept, place, words, why=words)
                     job.put_off = True
-                    again.append(job)
-                case Outcome.NOT_APPLIED:
-                    job.kept = self._withdrawn(ledger, job.kept, problem=str(errand.answer))
                     again.append(job)
                 case Outcome.REFUSED:
                     self._refused(ledger, job, errand)
@@ -645,10 +642,10 @@ class Courier:
             )
             self._report.notices.append(ledger.outbox.notice(row.id, row.locid, number, words))
 
-    def _withdrawn(self, ledger: Ledger, kept: Kept, *, problem: str | None = None) -> Kept:
+    def _withdrawn(self, ledger: Ledger, kept: Kept, *, problem: Exception | None = None) -> Kept:
         """A place of which the newest request surely was not applied."""
         place = replace(kept.place, requests=kept.place.requests[:-1])
-        return ledger.save(kept, place, why=problem)
+        return ledger.save(kept, place, why=None if problem is None else str(problem))
 
     def _unknown(self, ledger: Ledger, job: Job, error: object, *, misnamed: bool = False) -> None:
         place = ledger.ended(job.kept.place, misnamed=misnamed)

@@ -66,12 +66,12 @@ class Outcome(Enum):
     KNOWN = "known"
     #: Refused, hence not applied, if the service can be believed: what it has says so.
     REFUSED = "refused"
-    #: Surely not applied: it may be sent again.
+    #: Surely not applied, or not even sent: it may be sent again.
     NOT_APPLIED = "not applied"
+    #: Asked for at another time: that it was not applied, what a proxy sent again besides, only a list tells.
+    PUT_OFF = "put off"
     #: Nobody can tell.
     UNKNOWN = "unknown"
-    #: It has not left.
-    NOT_SENT = "not sent"
 
 
 @dataclass(slots=True)
@@ -88,12 +88,10 @@ class Errand:
 
     def ask(self, client: GeolocationsClient) -> None:
         """Send it, on whatever thread this is."""
-        began = clock.steady_s()
         try:
             self.answer = send(client, self.request, self.number)
         except UpstreamError as error:
             self.answer = error
-        self.took_s = clock.steady_s() - began
         self.ended = True
 
     @property
@@ -102,25 +100,19 @@ class Errand:
         return isinstance(self.answer, UpstreamError)
 
     @property
-    def may_have_been_applied(self) -> bool:
-        """True if the service asked for this at another time, and only its list tells that it did not do it now."""
-        asked = isinstance(self.answer, UpstreamUnavailableError) and self.answer.status in NOT_CARRIED_OUT
-        return asked and self.request.what in ("create", "clear")
-
-    @property
     def outcome(self) -> Outcome:
         """What its answer means."""
         match self.answer:
             case UpstreamRefusedError():
                 return Outcome.REFUSED
+            case UpstreamUnavailableError(status=status) if status in NOT_CARRIED_OUT:
+                return Outcome.PUT_OFF if self.request.what in ("create", "clear") else Outcome.NOT_APPLIED
             case UpstreamAuthError() | UpstreamUnavailableError(sent=False):
                 return Outcome.NOT_APPLIED
-            case UpstreamUnavailableError(status=status) if status in NOT_CARRIED_OUT:
+            case None if not self.begun:
                 return Outcome.NOT_APPLIED
             case UpstreamError():
                 return Outcome.UNKNOWN
-        if not self.begun:
-            return Outcome.NOT_SENT
         return Outcome.KNOWN if self.ended else Outcome.UNKNOWN
 
 
@@ -139,7 +131,6 @@ class Looking:
 
     def ask(self, client: GeolocationsClient) -> None:
         """Read them, on whatever thread this is."""
-        began = clock.steady_s()
         try:
             for listed in filtered(client, self.number, self.guesses):
                 self.requests += 1
@@ -149,7 +140,6 @@ class Looking:
         except UpstreamError as error:
             self.requests += 1
             self.answer = error
-        self.took_s = clock.steady_s() - began
 
     @property
     def ends_batch(self) -> bool:

@@ -12,6 +12,7 @@ from geolookup.model.types import is_provisional
 from geolookup.state.base.clock import now_text
 from geolookup.state.edits.outbox.kept import Kept
 from geolookup.state.edits.outbox.operations import Create, SettingFields, TakingBlock
+from geolookup.state.edits.outbox.payload import content_of
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.places.choosing import CHOICES, Choice, chosen, put_back
 from geolookup.state.edits.places.place import Content
@@ -137,7 +138,7 @@ def adopt(session: EditSession, number: int, locid: int) -> OutboxRow:
         raise EditError(f"{locid} is already the locid of another geolocation that was edited here")
     theirs: Content | None = hold.theirs
     if locid != hold.number:
-        listed = {place.locid: session.content(place) for place in session.listed.custom}
+        listed = {place.locid: content_of(place) for place in session.listed.custom}
         sent = [Content(intent.values) for intent in kept.place.intents if intent.what == "create"]
         theirs = dict(hold.also).get(locid) or listed.get(locid) or kept.place.acknowledged or next(iter(sent), None)
     for each in kept.rows.values():

@@ -236,11 +236,6 @@ class EditSession:
             raise EditError(f"edit {number} is {row.state}{why}: it does not wait for a person")
         return row
 
-    @staticmethod
-    def content(place: Geolocation) -> Content:
-        """The content of a geolocation, as a place has it."""
-        return content_of(place)
-
     def require_free(self, block: IPBlock, place: Geolocation) -> None:
         if block in place.ipblocks:
             raise BlockError(f"geolocation {place.locid} has {block} already")

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from geolookup.model.types import Geolocation
 from geolookup.state.base.marks import Begun
-from geolookup.state.base.sqlite import RUN_WAIT_S
+from geolookup.state.base.sqlite import QUESTION_WAIT_S, RUN_WAIT_S
 from geolookup.state.edits.layer import ABOVE, Laid, laid
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
@@ -97,12 +97,16 @@ class LocalEdits:
     def vrf_revisions(self) -> dict[str, int]:
         """The VRFs, each with the counter of edits when it changed last."""
         none: dict[str, int] = {}
-        return self._ask(lambda ledger: VrfPlaces(ledger.database, ledger.outbox).revisions(), none)
+        return self._ask(
+            lambda ledger: VrfPlaces(ledger.database, ledger.outbox).revisions(), none, wait_s=QUESTION_WAIT_S
+        )
 
     def vrf_places(self, vrf: str) -> dict[str, Geolocation]:
         """The places of a VRF by their names."""
         none: dict[str, Geolocation] = {}
-        return self._ask(lambda ledger: VrfPlaces(ledger.database, ledger.outbox).places(vrf), none)
+        return self._ask(
+            lambda ledger: VrfPlaces(ledger.database, ledger.outbox).places(vrf), none, wait_s=QUESTION_WAIT_S
+        )
 
     def upstream_url(self) -> str | None:
         """The upstream that edits were pushed to; None if none were."""

@@ -1,14 +1,20 @@
-"""Attacks by a server, a CDN or a bucket that somebody else writes to: changes of what is served, alone or together."""
+"""Attacks by a server, a CDN or a bucket that somebody else writes to: changes of what is served, alone or together.
 
+``python -m tests.fleet.attacks --tries 1000`` plays so many of each kind, and prints what came of them.
+"""
+
+import argparse
 import random
 import re
 import shutil
+import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from geolookup.model.errors import GeoLookupError
-from tests.fleet.served import Answer, Builder, Reader, Served, fingerprint
+from tests.fleet.served import Answer, Builder, Reader, Served, fingerprint, serving
 
 Files = dict[str, bytes]
 Change = Callable[[str, bytes | None], bytes | None]
@@ -186,3 +192,30 @@ class Battlefield:
         """Put the reader back to where it was."""
         shutil.rmtree(self.reader.home)
         shutil.copytree(self._kept, self.reader.home, symlinks=True)
+
+
+def main() -> int:
+    """Play attacks of each kind, and print a line for each; 1 where any was accepted."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tries", type=int, default=1000, help="how many of each kind (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="other attacks (default: %(default)s)")
+    options = parser.parse_args()
+    accepted = 0
+    with tempfile.TemporaryDirectory(prefix="fleet-attacks-") as name, serving(Path(name, "www")) as served:
+        field = Battlefield(Path(name), served, Builder(Path(name), Path(name, "www")))
+        for kind in (*KINDS, "combined"):
+            found = field.play(kind, options.tries, options.seed)
+            accepted += len(found.accepted)
+            rules = ", ".join(
+                f"{rule} {count}" for rule, count in sorted(found.rules.items(), key=lambda item: -item[1])
+            )
+            print(
+                f"{kind}: {options.tries} tries, {found.refused} refused, {found.harmless} of no effect, "
+                f"{len(found.accepted)} accepted; {rules}",
+                flush=True,
+            )
+    return 1 if accepted else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -14,6 +14,7 @@ from geolookup.model.errors import (
     SettingsError,
     StateBusyError,
     StateError,
+    UnknownVrfError,
     UpstreamAnswerError,
     UpstreamUnavailableError,
 )
@@ -269,3 +270,12 @@ def test_the_publish_key_may_come_from_the_environment(
     builder.edit("10.2.0.0/24")
     builder.publish()
     assert joined.sync().outcome == "published"
+
+
+def test_a_publish_names_the_routing_domains_that_readers_do_not_get(builder: Builder, joined: Reader) -> None:
+    with geolookup.open_editor(builder.home) as editor:
+        editor.put_vrf_place("plant", "hall", country="SE", city="Kiruna", blocks=["10.0.0.0/8"])
+    assert builder.publish().vrfs == ("plant",)
+    joined.sync()
+    with geolookup.open(joined.home) as geo, pytest.raises(UnknownVrfError):
+        geo.lookup("10.0.0.1", vrf="plant")

@@ -31,6 +31,7 @@ from geolookup.state.base import files
 from geolookup.state.base.candidate import read_report
 from geolookup.state.base.current import Current, generation_path, overlay_path
 from geolookup.state.base.parts import FLEET, snapshot_path
+from geolookup.state.base.vrfs import read_vrfs
 from geolookup.state.generations.assemble import link_file
 from geolookup.state.generations.served import open_served
 from geolookup.state.packs.patch import Whole, write_patch
@@ -81,7 +82,10 @@ class Memory(msgspec.Struct, kw_only=True):
 
 @dataclass(slots=True, kw_only=True)
 class Published:
-    """A publish: whether something is new, and the bytes that a reader of the publish before fetches, and any other."""
+    """A publish: whether something is new, and the bytes that a reader of the publish before fetches, and any other.
+
+    ``custom`` counts the custom geolocations in it; ``vrfs`` are the routing domains of the state, which are not in it.
+    """
 
     place: str
     new: bool
@@ -94,6 +98,7 @@ class Published:
     written_bytes: int = 0
     layer: str = "all"
     custom: int = 0
+    vrfs: tuple[str, ...] = ()
     durations_s: dict[str, float] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
@@ -196,6 +201,7 @@ class _Publish:
             written_bytes=self._written,
             layer=self._layer,
             custom=int(current.overlay_file.get("locations", 0)) if self._layer == "all" else 0,
+            vrfs=tuple(sorted(read_vrfs(self._home, current))),
             durations_s={"total": round(time.monotonic() - began, 3)},
         )
 

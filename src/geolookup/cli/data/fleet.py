@@ -125,6 +125,11 @@ def publish(
             f"geolookup: whoever can read {done.place} can read the names and networks of "
             f"{count(done.custom, 'custom geolocation')}: --layer default leaves them out"
         )
+    if done.vrfs:
+        output.note(
+            f"geolookup: readers get no blocks of routing domains ({', '.join(done.vrfs)}): a lookup in one is an "
+            "error there"
+        )
     output.emit(as_json, done.as_dict, _published(done))
     if follow:
         from geolookup.fleet.following import follow_builder

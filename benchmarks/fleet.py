@@ -1,16 +1,18 @@
 """What a night and an edit cost a reader of a fleet, beside casync, zchunk, zstd --patch-from and a gzipped MMDB.
 
 A night changes one block in a hundred and one place in ten. Casync and zchunk (Debian's packages), and Zstandard, get
-the index as it is; the MMDB is that of the same answers.
+the index as it is; the MMDB is that of the same answers. The simulated readers ask nginx on loopback for what one edit
+changed, with real requests, all within ``--every`` seconds; they check each file's SHA-256, and keep none.
 """
 
+import asyncio
 import contextlib
 import gzip
+import hashlib
 import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -25,7 +27,7 @@ from geolookup.exports.content import collect
 from geolookup.exports.export import database
 from geolookup.exports.mmdb.kinds import Kind
 from geolookup.fleet import keys, publish, reader
-from geolookup.fleet.manifest import INDEX
+from geolookup.fleet.manifest import CUSTOM, INDEX
 from geolookup.fleet.store import Folder
 from geolookup.index.builder import IndexBuilder
 from geolookup.settings.table import Settings
@@ -39,7 +41,6 @@ from geolookup.state.publishing.run import running
 _LARGE, _SMALL = 3_700_000, 200_000
 _PLACES = 1 / 25
 _COUNTRIES = ("DE", "FR", "IT", "US", "SE", "NO")
-_MISSED = (8,)
 
 
 class _Nights:
@@ -73,7 +74,6 @@ class _Nights:
             digest = f"{self._rng.integers(1 << 62):064x}"
             candidate.seal({**about, "name": "nights", "kind": "mmdb", "digest": digest, "rows": rows}, {})
             run.publish(candidate)
-            run.pack()
 
     def _write(self, candidate: Candidate) -> dict[str, int | str]:
         builder = IndexBuilder("default", source="nights")
@@ -142,9 +142,9 @@ def _others(old: str, new: str, work: str) -> dict[str, int]:
     found = {}
     patch = os.path.join(work, "patch")
     if shutil.which("zstd"):
-        command = ["zstd", "-q", "-f", "-19", "--long=27", f"--patch-from={old}", new, "-o", patch]
+        command = ["zstd", "-q", "-f", "-12", "--long=27", f"--patch-from={old}", new, "-o", patch]
         subprocess.run(command, check=True)
-        found["zstd -19 --patch-from"] = _bytes(patch)
+        found["zstd -12 --patch-from"] = _bytes(patch)
     if shutil.which("zck") and shutil.which("zck_delta_size"):
         for name, path in (("old", old), ("new", new)):
             subprocess.run(
@@ -186,7 +186,7 @@ def _mmdb(home: str, path: str) -> int:
     return _bytes(path)
 
 
-def _measure(blocks: int, work: str) -> dict[str, object]:
+def _measure(blocks: int, nights_missed: int, work: str) -> dict[str, object]:
     home, www, ring = (os.path.join(work, name) for name in ("builder", "www", "keys"))
     nights = _Nights(blocks)
     keys.init(ring)
@@ -201,11 +201,11 @@ def _measure(blocks: int, work: str) -> dict[str, object]:
     publish.publish(home, store, keys=ring)
     figures: dict[str, object] = {"blocks": blocks}
     with _nginx(www, work) as url:
-        homes = {missed: os.path.join(work, f"reader-{missed}") for missed in (0, *_MISSED)}
+        homes = {missed: os.path.join(work, f"reader-{missed}") for missed in (0, 8)}
         root = Path(ring, "root.json").read_bytes()
         for each in homes.values():
             reader.join(StateDirectory(each), Settings(), url, root, where="root")
-        for night in range(1, max(_MISSED) + 1):
+        for night in range(1, nights_missed + 1):
             old = os.path.join(work, "old")
             shutil.copy(index_path(home, read_current(home).generation), old)
             nights.change()
@@ -225,12 +225,11 @@ def _measure(blocks: int, work: str) -> dict[str, object]:
                 figures |= {"night_bytes": found["bytes_read"], "night_way": found["way"],
                             "night_requests": found["requests"],
                             "sync_s": found["seconds"], "sync_mib": found["mib"]}  # fmt: skip
-        with running(StateDirectory(homes[8])) as run:
-            eight = reader.sync(run, Settings())
-        figures["after_8_nights"] = [eight.bytes_read, eight.way[INDEX]]
-        with running(StateDirectory(homes[0])) as run:
-            seven = reader.sync(run, Settings())
-        figures["after_7_nights"] = [seven.bytes_read, seven.way[INDEX]]
+        if nights_missed == 8:
+            for name, missed in (("after_8_nights", 8), ("after_7_nights", 0)):
+                with running(StateDirectory(homes[missed])) as run:
+                    late = reader.sync(run, Settings())
+                figures[name] = [late.bytes_read, late.way[INDEX]]
         with geolookup.open_editor(home) as editor:
             editor.create(country="SE", city="one more", latitude=1.0, longitude=1.0, blocks=["10.200.0.0/24"])
         publish.publish(home, store, keys=ring)
@@ -257,22 +256,122 @@ def _sync(home: str) -> None:
     print(json.dumps({**found.as_dict(), "seconds": round(time.monotonic() - began, 2), "mib": round(peak_mib())}))
 
 
+async def _reader(url: str, name: str, begin_s: float, files: dict[str, tuple[str, str]]) -> tuple[float, int]:
+    """One simulated reader: when it asks, the six requests of a changed poll, each checked by its SHA-256.
+
+    Returns the moment at which it was current, and how many bytes it got.
+    """
+    await asyncio.sleep(begin_s)
+    host, _, port = url.removeprefix("http://").partition(":")
+    stream, writer = await asyncio.open_connection(host, int(port))
+    total = 0
+    try:
+        for path, (status, sha256) in files.items():
+            writer.write(f"GET /{path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {name}\r\n\r\n".encode())
+            head = (await stream.readuntil(b"\r\n\r\n")).decode()
+            length = int(head.lower().partition("content-length: ")[2].partition("\r\n")[0])
+            body = await stream.readexactly(length)
+            total += len(head) + length
+            if head.split()[1] != status or (sha256 and hashlib.sha256(body).hexdigest() != sha256):
+                raise SystemExit(f"{path}: {head}")
+    finally:
+        writer.close()
+    return time.monotonic(), total
+
+
+async def _all_readers(url: str, files: dict[str, tuple[str, str]], readers: int, every_s: float) -> dict[str, float]:
+    rng = np.random.default_rng(SEED)
+    began = time.monotonic()
+    tasks = [_reader(url, f"reader-{number}", float(rng.uniform(0, every_s)), files) for number in range(readers)]
+    done = await asyncio.gather(*tasks)
+    ends = sorted(end - began for end, _ in done)
+    return {
+        "readers": readers,
+        "poll_s": every_s,
+        "requests": readers * len(files),
+        "bytes_each": done[0][1],
+        "half_current_s": round(ends[len(ends) // 2], 1),
+        "all_current_s": round(ends[-1], 1),
+    }
+
+
+def _simulate(work: str, readers: int, every_s: float) -> dict[str, float]:
+    """That many readers, one publish with an edit, and nginx: until the last reader is current."""
+    home, www, ring = (os.path.join(work, name) for name in ("builder", "www", "keys"))
+    keys.init(ring)
+    _Nights(_SMALL).publish(home)
+    with geolookup.open_editor(home) as editor, editor.transaction():
+        for number in range(2_000):
+            block = f"10.{number // 250}.{number % 250}.0/24"
+            editor.create(country="SE", city=f"site {number}", latitude=1.0, longitude=number / 30, blocks=[block])
+    store = Folder(www)
+    publish.publish(home, store, keys=ring)
+    with _nginx(www, work) as url:
+        one = os.path.join(work, "reader")
+        reader.join(StateDirectory(one), Settings(), url, Path(ring, "root.json").read_bytes(), where="root")
+        with geolookup.open_editor(home) as editor:
+            editor.create(country="SE", city="one more", latitude=1.0, longitude=1.0, blocks=["10.200.0.0/24"])
+        before = set(os.listdir(os.path.join(www, "blobs")))
+        publish.publish(home, store, keys=ring)
+        memory = publish.remembered(home)
+        assert memory is not None
+        assert memory.manifest is not None
+        step = memory.manifest.files[CUSTOM].steps[-1].blob.sha256
+        manifest = memory.manifest_blob
+        assert {step, manifest} <= set(os.listdir(os.path.join(www, "blobs"))) - before
+        files = {"metadata/2.root.json": ("404", "")}
+        for path in (
+            "metadata/timestamp.json",
+            f"metadata/{memory.snapshot}.snapshot.json",
+            f"metadata/{memory.targets}.targets.json",
+            f"blobs/{manifest}",
+            f"blobs/{step}",
+        ):
+            files[path] = "200", hashlib.sha256(Path(www, path).read_bytes()).hexdigest()
+        return asyncio.run(_all_readers(url, files, readers, every_s))
+
+
 def main() -> None:
-    """Measure, print a table, record."""
+    """Measure, and print three tables."""
     parser = arguments(__doc__)
+    parser.add_argument("--readers", type=int, default=5_000, metavar="N", help="so many simulated readers")
+    parser.add_argument("--every", type=float, default=30.0, metavar="S", help="how often each of them asks (s)")
     options = parser.parse_args()
     if options.child:
         _sync(*options.child)
         return
     with tempfile.TemporaryDirectory(prefix="fleet-") as work:
-        found = _measure(_SMALL if options.small else _LARGE, work)
-    print(json.dumps(found, indent=1), file=sys.stderr)
+        found = _measure(_SMALL if options.small else _LARGE, 1, work)
     others = found["others"]
     assert isinstance(others, dict)
-    rows = [["geolookup fleet, all that is fetched", f"{found['night_bytes']:,}"]]
-    rows += [[name, f"{size:,}"] for name, size in sorted(others.items(), key=lambda item: item[1])]
-    rows += [["the index whole, compressed", f"{found['whole_bytes']:,}"], ["the index", f"{found['index_bytes']:,}"]]
-    print_table(f"One night of {found['blocks']:,} blocks", ("what", "bytes"), rows, load_average())
+    night, whole = int(str(found["night_bytes"])), int(str(found["whole_bytes"]))
+    rows: list[list[object]] = [["geolookup fleet, all that is fetched", night, f"{night / whole:.1%}"]]
+    rows += [[name, size, f"{size / whole:.1%}"] for name, size in sorted(others.items(), key=lambda item: item[1])]
+    rows += [["the index whole, compressed", whole, "100%"], ["the index", found["index_bytes"], ""]]
+    print_table(f"One night of {found['blocks']:,} blocks", ("what", "bytes", "of the index, compressed"), rows)
+    names = (
+        "edit_bytes",
+        "edit_requests",
+        "edit_s",
+        "poll_bytes",
+        "poll_requests",
+        "night_requests",
+        "sync_s",
+        "sync_mib",
+    )
+    with tempfile.TemporaryDirectory(prefix="fleet-") as work:
+        small = _measure(_SMALL, 8, work)
+    rows = [[name.replace("_", " "), found[name]] for name in (*names, "publish_s", "equal")]
+    rows += [
+        [f"{name.replace('_', ' ')}, {_SMALL:,} blocks", small[name]] for name in ("after_7_nights", "after_8_nights")
+    ]
+    print_table("What a reader fetches and takes", ("what", "figure"), rows)
+    with tempfile.TemporaryDirectory(prefix="fleet-") as work:
+        figures = _simulate(work, options.readers, options.every)
+    rows = [[name.replace("_", " "), value] for name, value in figures.items()]
+    print_table(
+        f"{options.readers:,} readers, nginx, and one edit", ("what", "figure"), rows, f"load average {load_average()}"
+    )
 
 
 if __name__ == "__main__":

@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from geolookup.model.errors import DataFileError
+from geolookup.sites.file import read_sites
+from geolookup.sites.plan import plan_sites
 from geolookup.state.editor import Editor
 from tests.cli.lookup.test_lookup import command
 from tests.state.test_vrfs import state
@@ -167,3 +170,11 @@ def test_an_apply_is_undone_as_a_whole(editor: Editor, tmp_path: Path) -> None:
     assert cities(editor)["CUST-A"] == {"Delft"}
     done("undo", "--run")
     assert cities(editor) == before
+
+
+def test_a_door_that_knows_no_vrfs_refuses_their_sites(editor: Editor, tmp_path: Path) -> None:
+    sheet = tmp_path / "mixed.csv"
+    sheet.write_text(MIXED)
+    with pytest.raises(DataFileError, match="line 2: site 'Utrecht': it belongs to the VRF CUST-A"):
+        plan_sites(editor, read_sites(str(sheet)))
+    assert cities(editor) == {"": {"Paris"}}

@@ -22,8 +22,10 @@ from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 from geolookup.state.base.current import read_current
 from geolookup.state.base.vrfs import folder, layer_path, list_path, read_vrfs
+from geolookup.state.publishing import archive
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.publish import Publish
+from geolookup.state.publishing.restore import restore
 from geolookup.state.publishing.verify import verify
 from geolookup.sync.pull.pull import pull
 from tests.oracle.vrfs import SIZE, Painted, painted
@@ -257,3 +259,32 @@ def test_a_million_addresses_in_twenty_overlapping_vrfs_agree_with_an_oracle(tmp
         asked += len(found)
     assert asked > 1_000_000
     assert [place and place.city for place in geo.lookup_many(addresses)] == painted([source, custom])
+
+
+def test_a_backup_and_a_move_take_the_vrfs_along(geo: geolookup.GeoLookup, tmp_path: Path) -> None:
+    archive.backup(StateDirectory(geo.home), str(tmp_path / "state.tar.gz"))
+    archive.restore(str(tmp_path / "state.tar.gz"), str(tmp_path / "other"))
+    archive.move(StateDirectory(geo.home), str(tmp_path / "moved"))
+    for home in ("other", "moved"):
+        found = geolookup.GeoLookup(tmp_path / home)
+        assert (city(found, "10.1.2.3", "CUST-A"), city(found, "10.1.2.3")) == ("Utrecht", "Paris")
+        assert verify(found.home) == []
+        found.edit().put_vrf_place("CUST-A", "office", country="NL", city="Delft", blocks=["10.1.2.0/24"])
+        assert city(found, "10.1.2.3", "CUST-A") == "Delft"
+
+
+def test_an_empty_edits_db_has_no_vrfs_and_lookups_say_so(geo: geolookup.GeoLookup) -> None:
+    restore(StateDirectory(geo.home), empty=True)
+    with pytest.raises(UnknownVrfError, match="there are none"):
+        geolookup.GeoLookup(geo.home).match("10.1.2.3", vrf="CUST-A")
+    assert not os.listdir(folder(geo.home))
+
+
+def test_the_older_backup_of_the_edits_brings_its_vrfs_back(geo: geolookup.GeoLookup, tmp_path: Path) -> None:
+    directory = StateDirectory(geo.home)
+    kept = tmp_path / "edits.db"
+    directory.edits.copy_to(str(kept))
+    geo.edit().put_vrf_place("CUST-A", "office", country="NL", city="Delft", blocks=["10.1.2.0/24"])
+    restore(directory, str(kept))
+    assert city(geolookup.GeoLookup(geo.home), "10.1.2.3", "CUST-A") == "Utrecht"
+    assert verify(geo.home) == []

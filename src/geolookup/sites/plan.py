@@ -190,6 +190,12 @@ class _Planner:
 
         :raises DataFileError: if sites cannot be made as the file says
         """
+        for site in self._sites:
+            if site.vrf:  # `sites.vrfs` makes those
+                told = f"it belongs to the VRF {site.vrf}: `geolookup custom apply FILE` takes files with VRFs"
+                self._bad.add(site.where.problem("it belongs to a VRF", told, "vrf"))
+        if any(site.vrf for site in self._sites):
+            self._bad.refuse()
         names, claims, former = self._named()
         self._sites = [self._completed(site, self._layer.get(names.get(site.name, 0))) for site in self._sites]
         by_hand = self._editor.sessions.ask(lambda session: session.names.by_hand())

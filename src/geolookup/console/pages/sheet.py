@@ -14,6 +14,7 @@ from geolookup.console.editing import digest_of
 from geolookup.console.forms import MAX_SHEET_BYTES, AnyRequest, Form, read_dropped
 from geolookup.history.preview import EditPreview, preview_edit
 from geolookup.model.errors import EditError, GeoLookupError
+from geolookup.settings.table import Settings
 from geolookup.sites.file import read_sites
 from geolookup.sites.plan import SitesPlan, apply_sites, plan_sites
 from geolookup.sites.site import Problems, Site
@@ -35,13 +36,19 @@ class _Sheet:
     name: str
     content: bytes = field(repr=False)
 
-    def read(self) -> tuple[list[Site], Problems]:
+    def read(self, settings: Settings) -> tuple[list[Site], Problems]:
         """Its sites, and what is wrong with others.
 
         :raises DataFileError: if it cannot be read
         """
         problems = Problems()
-        return read_sites(self.name, stream=io.BytesIO(self.content), problems=problems), problems
+        sites = read_sites(
+            self.name,
+            stream=io.BytesIO(self.content),
+            problems=problems,
+            vrf_global=settings.sites.vrf_global,
+        )
+        return sites, problems
 
 
 class _Kept:
@@ -92,7 +99,7 @@ def sheet(request: AnyRequest, console: NamedDependency[Console]) -> Html:
 
 
 def _plan(request: AnyRequest, console: Console, found: _Sheet) -> Html:
-    sites, problems = found.read()
+    sites, problems = found.read(console.settings())
     editor = console.editor()
     plan = plan_sites(editor, sites, problems=problems)
     preview: EditPreview | None = None
@@ -121,7 +128,7 @@ def _seen(plan: SitesPlan) -> str:
 
 def _apply(console: Console, form: Form) -> Html:
     found = _kept.get(console, form.text("sheet"))
-    sites, problems = found.read()
+    sites, problems = found.read(console.settings())
     editor = console.editor()
     guard = None if form.text("accept") else console.settings()
     editor.sessions.back_up()  # which a transaction cannot

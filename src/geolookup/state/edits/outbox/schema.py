@@ -115,7 +115,10 @@ def is_of_an_unreleased_build(connection: sqlite3.Connection) -> bool:
     """Tell whether a file is the edits.db of a build before the first release, which had other tables."""
     other = "name = 'places' AND sql NOT LIKE '% owed %'"
     sql = f"SELECT 1 FROM sqlite_master WHERE name IN ('_sqlite_migrations', 'custom') OR {other}"  # noqa: S608 - ours
-    return connection.execute(sql).fetchone() is not None
+    if connection.execute(sql).fetchone() is not None:
+        return True
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    return "places" in tables and "vrf_places" not in tables
 
 
 def create(connection: sqlite3.Connection) -> None:

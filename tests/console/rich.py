@@ -69,6 +69,13 @@ class Rich:
             "/generations",
             "/generations/diff",
             "/sources",
+            "/sources/add",
+            "/custom/sheet",
+            "/custom/undo",
+            "/history",
+            "/export",
+            "/backups",
+            "/?q=evil",
             "/nothing",
         )
 

@@ -14,7 +14,7 @@ from benchmarks.figures import RECORDED, figures, gather
 
 NAMES = (
     *("startup", "opening", "lookup", "native", "matches", "segments", "columns", "facts", "logs", "memory", "sizes"),
-    *("sync", "sources", "records", "disk", "service_list", "flatten", "guard", "edits", "exports"),
+    *("enrich", "sync", "sources", "records", "disk", "service_list", "flatten", "guard", "edits", "exports"),
     *("service_load", "one_worker", "share", "console", "compat", "install", "fleet"),
 )
 _PACKAGES = (

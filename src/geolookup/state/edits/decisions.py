@@ -99,13 +99,11 @@ def drop(session: EditSession, number: int) -> list[OutboxRow]:
     if row.state not in (State.QUEUED, *PERSON_STATES):
         first = ": push or sync first, and drop it if it waits then" if row.state == State.UNKNOWN else ""
         raise EditError(f"edit {number} is {row.state}: only one that waits can be dropped{first}")
-    kept = session.ledger.of(row.locid)
+    kept, hold = _held(session, row)
     if row.state in PERSON_STATES:
-        kept_, hold = _held(session, row)
         choice: Choice = "theirs" if hold.reason == "conflict" else "drop"
-        before = set(kept.rows)
-        _choose(session, row, kept_, hold, choice, "drop")
-        gone = before - {each.id for each in session.ledger.of(_place_now(session, row)).pending}
+        place_now = _choose(session, row, kept, hold, choice, "drop").locid
+        gone = kept.rows.keys() - {each.id for each in session.ledger.of(place_now).pending}
         left = [session.outbox.row(each) for each in sorted(gone)]
         return [each for each in left if each.state == State.DROPPED] or [session.outbox.row(number)]
     given_up = [row]
@@ -120,10 +118,6 @@ def drop(session: EditSession, number: int) -> list[OutboxRow]:
     for each in given_up:
         session.note_decision("drop", each, State.DROPPED)
     return [session.outbox.row(each.id) for each in given_up]
-
-
-def _place_now(session: EditSession, row: OutboxRow) -> int:
-    return session.outbox.row(row.id).locid
 
 
 def adopt(session: EditSession, number: int, locid: int) -> OutboxRow:

@@ -385,13 +385,11 @@ class Editor:
         refuse_unknown(fields)
         found = [block_of(block) for block in blocks]
         with self._sessions.transaction() as session:
-            places = session.vrfs.places(vrf)
-            before = places.get(name)
+            before = session.vrfs.place(vrf, name)
             values = meant_fields({**UNKNOWN, **fields}, None if before is None else before.fields(), bare=True)
-            owners = {each: other for other, place in places.items() if other != name for each in place.ipblocks}
             for block in found:
-                if block in owners:
-                    raise BlockError(f"{block} belongs to {owners[block]} of the VRF {vrf}: remove it there first")
+                if (owner := session.vrfs.owner(vrf, block, but=name)) is not None:
+                    raise BlockError(f"{block} belongs to {owner} of the VRF {vrf}: remove it there first")
             return session.vrfs.put(vrf, name, Content(values_of(values), frozenset(found)), before)
 
     def remove_vrf_place(self, vrf: str, name: str) -> None:
@@ -400,7 +398,7 @@ class Editor:
         :raises UnknownGeolocationError: if the VRF has none of that name
         """
         with self._sessions.transaction() as session:
-            before = session.vrfs.places(vrf).get(name)
+            before = session.vrfs.place(vrf, name)
             if before is None:
                 raise UnknownGeolocationError(f"the VRF {vrf} has no place named {name!r:.60}")
             session.vrfs.remove(vrf, name, before)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from geolookup.model.types import PROVISIONAL_LOCID, Geolocation
+from geolookup.model.types import PROVISIONAL_LOCID, Geolocation, IPBlock
 from geolookup.state.edits.outbox.history import begin_step, insert_history
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import content_column, described, geolocation, read_content
@@ -58,6 +58,23 @@ class VrfPlaces:
             found = read_content(content)
             assert found is not None
             yield name, geolocation(locid_of_row(number), found)
+
+    def place(self, vrf: str, name: str) -> Geolocation | None:
+        """One place of a VRF, None if there is none of that name."""
+        sql = "SELECT id, content FROM vrf_places WHERE vrf = ? AND name = ?"
+        row = self._database.execute(sql, (vrf, name)).fetchone()
+        found = None if row is None else read_content(row[1])
+        return None if row is None or found is None else geolocation(locid_of_row(row[0]), found)
+
+    def owner(self, vrf: str, block: IPBlock, *, but: str) -> str | None:
+        """The name of another place of the VRF that has exactly this block; None if none has.
+
+        SQLite looks for its text in all of them: to read 50,000 blocks takes longer than to compile them.
+        """
+        sql = "SELECT name FROM vrf_places WHERE vrf = ? AND name <> ? AND (instr(content, ?) OR instr(content, ?))"
+        texts = (f'["{block.startip}"{comma}"{block.endip}"]' for comma in (",", ", "))
+        row = self._database.execute(sql, (vrf, but, *texts)).fetchone()
+        return None if row is None else str(row[0])
 
     def put(self, vrf: str, name: str, content: Content, before: Geolocation | None) -> int:
         """Have a place be so, a new one if there is none of that name: its locid."""

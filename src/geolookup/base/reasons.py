@@ -6,7 +6,7 @@ debugs.
 
 _UNKNOWN = "its content cannot be used"
 
-#: What Python itself says of values, in a ValueError as ours are: whoever reads a message knows nothing of functions.
+#: What Python itself says of values, in a ValueError as ours are: readers of a message know nothing of functions.
 _PYTHON = (
     r"invalid literal for |could not convert |Exceeds the limit|not enough values|too many values|.*argument must be|"
     r".*positional argument|"

@@ -109,7 +109,7 @@ def harmless_json(line: str) -> str:
 def _json_character(character: str) -> str:
     if character.isprintable():
         return character
-    # Outside strings JSON has only printable ASCII and line ends, which whoever writes a line does not put there.
+    # Outside strings JSON has only printable ASCII and line ends, which writers of a line do not put there.
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 

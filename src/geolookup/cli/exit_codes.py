@@ -48,7 +48,7 @@ TABLE = {
     DONE: ("done", "done"),
     FAILED: ("failed", "failed: published data are as before, and running it again continues"),
     USAGE: ("wrong usage", "wrong usage or configuration"),
-    HELD: ("held for a person", "held: a person must decide"),
+    HELD: ("held for a person", "held: not published, or not sent, until you confirm"),
     NOT_COVERED: (
         "not covered",
         "some of the addresses asked for are not covered (the answers for the others were printed)",
@@ -110,7 +110,7 @@ def of_error(error: GeoLookupError) -> int:
 
 
 def of_push(report: "PushReport") -> int:
-    """The exit status of a push: 0 everything went, 3 a person must decide, 1 anything else is left over."""
+    """The exit status of a push: 0 everything went, 3 some are held until you confirm, 1 anything else is left over."""
     if report.stopped is not None:
         return FAILED
     if report.held or report.rejected or report.notices:

@@ -162,7 +162,7 @@ def enrich(
     """The record batches, in their order, with one more column for each field, named ``prefix`` and the field.
 
     ``batches`` is an iterable of record batches (a ``RecordBatchReader`` among them) or a table. A few batches for each
-    of ``threads`` are held at a time, whatever the length of the stream. The generation that it began with answers all
+    of ``threads`` are held at a time, however long the stream is. The generation that it began with answers all
     of it. ``observe`` is called with each batch's `Located`, in order, before that batch is handed out.
 
     :raises InvalidAddressError: if ``errors`` is "raise": naming the row, counted from the beginning of the stream

@@ -114,7 +114,7 @@ class Content:
         return tuple(dict.fromkeys((*self.answering, *own)))
 
     def all_origins(self) -> tuple[str, ...]:
-        """What is said of each of these sources: see ``origins``."""
+        """The licence and date of each of these sources: see ``origins``."""
         own = () if self.networks is None else self.networks.origins
         return tuple(dict.fromkeys((*self.origins, *own)))
 

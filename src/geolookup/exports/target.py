@@ -20,7 +20,7 @@ def _writing_errors(name: str) -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        raise  # whoever reads a pipe had enough: that is not an error
+        raise  # the reader of a pipe had enough: that is not an error
     except OSError as error:
         raise DataFileError(f"{name}: writing failed: {error.strerror}") from error
 

@@ -13,7 +13,7 @@ It is the SHA-256 of what follows, integers big-endian, so that any program can 
 
 Places without a number of their own get one from this state, from 10^9 on; another machine may give them other numbers.
 So the fingerprint has 10^9 for the place that answers the first address of all, 10^9 + 1 for the next one, and so on.
-Places that are equal in all fields count as one here, whatever their sources.
+Places that are equal in all fields count as one here, even of several sources.
 
 The order of blocks, how they are split, generations, text numbers and pending edits do not change it.
 """

@@ -70,7 +70,7 @@ def map_file(name: str) -> mmap.mmap:
 
 
 def advise_many(mapped: mmap.mmap) -> None:
-    """Have the kernel read ahead in a map again, for whoever reads much of it; a closed one is left alone."""
+    """Have the kernel read ahead in a map again, before much of it is read; a closed one is left alone."""
     _advise(mapped, "MADV_NORMAL")
 
 

@@ -134,7 +134,7 @@ class IndexReader:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "IndexReader":
-        """Map the file at ``path``, in a few hundred microseconds whatever its size. It must not change afterwards.
+        """Map the file at ``path``, in a few hundred microseconds at any size. It must not change afterwards.
 
         :raises IndexFileError: if the file does not exist, it cannot be read, or the machine is big-endian
         :raises IndexDamagedError: if it is not an index file, is truncated, or has damage that can be seen at once
@@ -497,7 +497,7 @@ class IndexReader:
         advise_many(self._map)
 
     def let_go(self) -> None:
-        """Give the memory of what was read of the file back to the system, for whoever reads all of it once."""
+        """Give the memory of what was read of the file back to the system, after all of it was read once."""
         let_go(self._map)
 
     def section_bytes(self, name: str) -> "memoryview[int]":

@@ -198,7 +198,7 @@ class GeoLookup:
     ) -> list[Geolocation | None]:
         """One answer for each address, in the same order, all from one generation: as many as there are addresses.
 
-        An answer is None if no block covers the address. With ``errors="none"`` it is None for whatever is not an
+        An answer is None if no block covers the address. With ``errors="none"`` it is None for all that is not an
         address too (None and NaN for example), so that one bad row does not lose the others.
 
         :raises InvalidAddressError: at the first malformed address, naming its position (from 0)

@@ -180,7 +180,7 @@ class Follower:
         return self._snapshot or self._open()
 
     def newest_however_old(self) -> Snapshot:
-        """The same for whoever says how old the data are: they are never too old.
+        """The same for those who say how old the data are: they are never too old.
 
         :raises StateError: if it is closed
         """

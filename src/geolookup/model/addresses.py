@@ -131,7 +131,7 @@ def holding(first: int, last: int) -> tuple[int, int]:
 def is_loopback(host: str) -> bool:
     """True if a host is this machine: ``localhost`` (RFC 6761, section 6.3), 127.0.0.0/8 or ::1.
 
-    Any other name is not, whatever it resolves to: that may change from one moment to the next.
+    Any other name is not: what it resolves to may change from one moment to the next.
     """
     if host == "localhost":
         return True

@@ -1,6 +1,6 @@
 """Which addresses are public: those that are not set aside for private use, documentation and the like.
 
-By the special-purpose registries of the IANA (RFC 6890), whatever is not globally reachable there; of IPv6 only
+By the special-purpose registries of the IANA (RFC 6890), everything that is not globally reachable there; of IPv6 only
 2000::/3 is given out for public use. And which blocks cover more of them than a person is likely to mean.
 """
 

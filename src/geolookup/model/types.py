@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypedDict
 from geolookup.base.text import place_text
 from geolookup.model import addresses
 from geolookup.model.facts import PLACE_FACTS
-from geolookup.model.fields import FIELD_NAMES as FIELD_NAMES  # handed on: whoever has a Geolocation needs its fields
+from geolookup.model.fields import FIELD_NAMES as FIELD_NAMES  # handed on: those who have a Geolocation need its fields
 from geolookup.model.fields import FIELDS as FIELDS
 from geolookup.model.fields import PLACE_NAMES
 
@@ -192,7 +192,7 @@ class Facts(Protocol):
 
 
 class _WithFacts:
-    """What a match has beside its fields: ``_known`` says the facts of `facts.FACTS` by name, and is not there in one
+    """The facts of a match: ``_known`` says the facts of `facts.FACTS` by name, and is not there in one
     that was made by hand. It counts for no comparison.
     """
 

@@ -285,7 +285,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         str,
         _about(
             "refresh",
-            "A file (mode 0600) that holds the address to ping when a refresh starts and ends. Whoever knows the "
+            "A file (mode 0600) that holds the address to ping when a refresh starts and ends. Anyone who knows the "
             "address can ping it, so it is kept like a secret. If empty, the variable `GEOLOOKUP_PING_URL` is used.",
             path=True,
             allowed="the name of a file, or -",

@@ -48,7 +48,7 @@ class State:
             try:
                 found = State(self._geo.in_vrf(name), licence_allows=self._licence_allows)
             except UnknownVrfError as error:
-                # Which there are is not for whoever asks.
+                # Clients are not told which there are.
                 raise RequestRefusedError(f"no VRF is named {name!r:.60}", problem="invalid-parameter") from error
             except GeoLookupError as error:
                 raise RequestRefusedError("the state cannot be read", problem="index-not-ready") from error

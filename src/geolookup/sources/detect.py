@@ -70,7 +70,7 @@ def open_source(
     opened = Opened(bundled_ranges_path(), bounds) if chosen is ranges_csv.REGISTRY else Opened(location, bounds)
     try:
         if chosen is None:
-            # Columns that hold the range are named in tables only, whatever their rows look like.
+            # Columns that hold the range are named in tables only, even if rows look like others.
             names_range = fields is not None and not fields.keys().isdisjoint(RANGE_NAMES)
             is_table = names_range and not any(map(mmdb.KIND.fits, opened.members))
             chosen = ranges_csv.KIND if is_table else kind_of(opened)

@@ -92,7 +92,7 @@ class Recogniser:
         places = {name: path for name, path in fields.items() if name in FIELD_NAMES}
         self._read = by_name if places else None
         self._given = bool(fields)
-        #: The keys that are fields of the place, whatever they are called.
+        #: The keys that are fields of the place, by their own names.
         self._mapped = {path.partition(".")[0] for path in places.values()}
         #: Where the facts of the network stand that have a key of their own in this file.
         self._fact_paths = {name: _split(path) for name, path in fields.items() if name not in places}

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from geolookup.base.text import addresses, plain
-from geolookup.base.text import count as count  # handed on: whoever words something counts
+from geolookup.base.text import count as count  # handed on: to those who word something
 from geolookup.model.precedence import relation
 from geolookup.model.reports import Status
 from geolookup.model.types import IPBlock

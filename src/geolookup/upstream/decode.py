@@ -381,7 +381,7 @@ class RowDecoder:
 
 
 def _more_of_text(members: Mapping[str, msgspec.Raw]) -> dict[str, Any] | None:
-    """What an element says in members that are no fields.
+    """The members of an element that are no fields.
 
     :raises _BadRowError: if it is too long, or too deep
     """

@@ -71,7 +71,7 @@ class Guard:
     def at_once(self, scope: HTTPScope) -> bytes | None:
         """The JSON of the 200 that a request without a body gets; None if it must be passed to `__call__`."""
         refused = scope[_CHECKED] = self._check(scope)
-        # What ends a connection is told by `__call__`.
+        # The end of a connection is told by `__call__`.
         return None if refused is not None or self._health.draining else self._at_once(scope)
 
     async def __call__(self, scope: HTTPScope, receive: Any, send: Any) -> None:

@@ -77,7 +77,7 @@ ANYWHERE = (
     "shutting-down",
 )
 
-# What a client is told if the database fails: the error's own message names the database and may quote its content.
+# The message for clients if the database fails: the error's own message names the database and may quote its content.
 _STORAGE = {
     "storage-unavailable": "nothing was changed; try again later",
     "outcome-unknown": "it is not known whether the change was made: look before you send it again",

@@ -1,6 +1,6 @@
 """One request as it comes: its head, read strictly, its body, and the words for a request that cannot be read.
 
-llhttp reads it, by way of httptools: it refuses whatever could end in two places. Each request gets its own parser, so
+llhttp reads it, by way of httptools: it refuses one that could end in two places. Each request gets its own parser, so
 that nothing of one can bear on the next. A refusal says what to send instead, and never quotes a value: one of them may
 be a secret.
 """

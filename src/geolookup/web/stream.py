@@ -1,6 +1,6 @@
 """Answers that take time to send: the pieces of a snapshot, and files.
 
-What is sent stays open until the answer ends, the client leaves, or it reads nothing for too long. Files have
+A file stays open until the answer ends, the client leaves, or it reads nothing for too long. Files have
 validators, conditional requests and ranges (RFC 9110, sections 8.8, 13 and 14).
 """
 
@@ -103,7 +103,7 @@ class Pace:
 class FileAnswer(ASGIResponse):
     """Sends an open file, or the part that the request's headers ask for, and closes it.
 
-    The client gets the content that the descriptor has, whatever becomes of the file's name meanwhile. ``tag`` is a
+    The client gets the content that the descriptor has, even if the file's name is gone meanwhile. ``tag`` is a
     strong validator without its quotes, ``modified`` in seconds since 1970.
 
     A ``Range`` of one part is answered with 206. One of several parts, or one that cannot be read, is ignored, which

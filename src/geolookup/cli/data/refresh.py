@@ -67,8 +67,8 @@ def _own_exit_code(_context: click.Context, _parameter: click.Parameter, value: 
     help="Exit with N instead of 0 if the published answers changed.",
 )
 @click.option("--textfile", metavar="FILE", help="Write metrics for Prometheus' textfile collector to FILE.")
-@click.option("--no-textfile", is_flag=True, help="Write no metrics, whatever the settings say.")
-@click.option("--no-ping", is_flag=True, help="Tell no monitor, whatever the settings say: for a run by hand.")
+@click.option("--no-textfile", is_flag=True, help="Write no metrics, even if the settings ask for them.")
+@click.option("--no-ping", is_flag=True, help="Ping no monitor, even if the settings name one: for a run by hand.")
 @click.option("--log-format", type=click.Choice(["text", "json"]), help="How to log to standard error.")
 @click.option(
     "--print-systemd",
@@ -97,7 +97,7 @@ def refresh(
     \b
     It may be started twice or killed: the published data serve until new data are complete.
     Exit status: 0 done, 1 failed or something is left over (the next run continues), 2 settings,
-    3 a person must decide, 75 another run is under way. The report says what to do next.
+    3 something is held until you confirm it, 75 another run is under way. The report says what to do next.
 
     \b
     Example: geolookup refresh --url https://geo.example.com
@@ -183,7 +183,7 @@ def _tell_others(
             try:
                 current = directory.current()
             except GeoLookupError:
-                current = None  # whatever it is, the run met it too and has it in its report
+                current = None  # the run met the same, and has it in its report
             needs = [
                 (name, what, {f'{of}="{label}"' if of else "": value for label, value in values.items()})
                 for name, (what, of, values) in checks.gauges(directory, current).items()

@@ -118,7 +118,8 @@ def _problems(found: Status, never: list[str]) -> list[str]:
 
 def _well(not_tried: list[str], *, held: bool) -> str:
     """The line of a check that found nothing wrong."""
-    verdict = "held: a person must decide" if held else "" if not_tried else "all is well"
+    held_back = "held: not published; confirm with `geolookup sync --accept`"
+    verdict = held_back if held else "" if not_tried else "all is well"
     return "; ".join(filter(None, [verdict, f"not tried: {', '.join(not_tried)}" if not_tried else ""]))
 
 

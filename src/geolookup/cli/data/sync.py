@@ -81,7 +81,7 @@ def sync(
     A list that is incomplete, unreadable or suspiciously small is not published, nor is one by which
     too many addresses would lose their answer, its city or its country: the last good generation
     continues to serve. --accept publishes it all the same. Exit status: 0 done (published, or nothing new), 1 failed,
-    3 a person must decide (the list or an edit is held, or what was created here is there twice),
+    3 held until you confirm (the list or an edit is held, or what was created here is there twice),
     75 another run is under way.
     With --preview the list (or FILE) is pulled and checked as usual, and held if a sync would hold it;
     it is not published.

@@ -45,8 +45,8 @@ def push(
 
     \b
     An edit whose result is unknown is never just sent again: a later push first reads what the
-    service has. Exit status: 0 everything was sent, 1 something is left over, 3 a person must
-    decide (see `geolookup outbox list`), 75 another run is under way.
+    service has. Exit status: 0 everything was sent, 1 something is left over, 3 some are held
+    until you confirm (see `geolookup outbox list`), 75 another run is under way.
 
     \b
     Example: geolookup push --dry-run
@@ -81,7 +81,7 @@ def push(
         for line in report.edits:
             if line["state"] == State.DONE:
                 output.done(f"{line['state']}: {line['what']}: {line['reason']}")
-            else:  # with its number, which whoever decides on it needs
+            else:  # with its number, by which a decision names it
                 output.note(f"{line['state']}: edit {line['edit']}: {line['what']}: {line['reason']}")
         for told in [*report.warnings, *(notice["reason"] for notice in report.notices), *report.half_done]:
             output.note(told)

@@ -337,7 +337,7 @@ def _records(form: str) -> Iterator[Callable[[Any, Callable[[], None]], None]]:
 
 
 def _json_row(value: Any) -> None:
-    """A record for programs, on a line of its own, whatever its length."""
+    """A record for programs, on a line of its own, however long."""
     sys.stdout.write(f"{output.json_line(value)}\n")
 
 

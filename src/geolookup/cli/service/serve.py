@@ -219,7 +219,7 @@ def console(port: int, no_browser: bool, read_only: bool) -> None:
 
     \b
     It listens on this machine only. The address that it prints opens it once, in one browser; Ctrl-C
-    ends it, after a push or sync that is under way. Whatever the pages do, a command does too. The browser
+    ends it, after a push or sync that is under way. Each thing that the pages do, a command does too. The browser
     is sent there by a private file, so that no other user sees the address among its arguments.
 
     \b

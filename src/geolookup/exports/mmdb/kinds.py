@@ -15,7 +15,7 @@ Holding: TypeAlias = Literal["both", "network", "all"]
 
 
 class Kind(NamedTuple):
-    """What is in the records: places no more precise than ``precision`` says (None: as they are known), and those of
+    """The content of records: places no more precise than ``precision`` says (None: as they are known), and those of
     the ``facts`` of networks (None: all that there are)."""
 
     holding: Holding
@@ -58,13 +58,13 @@ _WORDS = re.compile(rf"(?:^|[-_ ])({'|'.join(_KINDS)})(?:[-_ ]|$)", re.ASCII)
 
 
 def kind_of(database_type: str) -> Kind | None:
-    """What a database of this type holds, or None if its name does not say so."""
+    """The kind of a database of this type, or None if its name does not say it."""
     found = _WORDS.search(database_type)
     return None if found is None else _KINDS[found[1]]
 
 
 def narrowed(content: Content, kind: Kind) -> Content:
-    """What a database of this kind has of some content: its sources are then those that answer some of it."""
+    """The part of some content that a database of this kind has: its sources are then those that answer some of it."""
     networks = content.networks
     if kind.holding == "both" or networks is None:
         content = replace(content, networks=None)

@@ -165,7 +165,7 @@ def _stage_geolocations(transaction: Transaction, rows: CsvRows, bad: BadRows, o
     start, end = rows.columns("startip", "endip")
     place_columns = rows.columns("locid", *FIELD_NAMES)
     geolocations, blocks = _Batches(transaction, staged_geolocations), _Batches(transaction, staged_blocks)
-    # Digests instead of the rows: they take some 300 bytes for each geolocation, whatever its number of blocks.
+    # Digests instead of the rows: they take some 300 bytes for each geolocation, with few blocks or many.
     digest = _Digest()
     known_texts: dict[bytes, int] = {}
     known_places: dict[int, bytes] = {}

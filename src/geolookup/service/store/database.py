@@ -19,7 +19,7 @@ class Database(abc.ABC):
 
     ``name`` is how messages call it, without secrets. ``writer`` is an engine of one connection, whose transactions see
     what was committed when each statement began; ``reader`` one of several, each with the snapshot at which its
-    transaction began. Whatever their driver raises reaches the caller as `ServiceError`.
+    transaction began. All errors of their driver reach the caller as `ServiceError`.
     """
 
     name: str

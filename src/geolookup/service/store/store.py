@@ -50,7 +50,7 @@ class Line:
             if one in self._waiting:
                 self._waiting.remove(one)
                 raise TimeoutError("other requests have been writing for too long")
-        # It was this one's turn at the very moment: whoever let it in may count on it.
+        # It was this one's turn at the very moment: the one that let it in may count on it.
 
     def hand_over(self) -> bool:
         """Let the next one in, if there is one that shares: it finishes what this one began. False if there is none."""

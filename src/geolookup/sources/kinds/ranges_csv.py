@@ -119,7 +119,7 @@ def _read_file(
     unread = [column for column in header if column and column not in (*ends, *masks, *columns.values())]
     unread = [column for column in unread if column not in facts]
     again = [column for column in unread if column in _RANGE_COLUMNS]
-    if facts and not columns:  # a table of networks: whatever else it has is of them
+    if facts and not columns:  # a table of networks: all else that it has is of them
         facts |= {column: column for column in unread if column not in again}
         unread = again
     if unread and not facts and all(field in DEGREES and field not in header for field in columns):

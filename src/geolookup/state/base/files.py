@@ -53,7 +53,7 @@ def file_errors(what: str) -> Iterator[None]:
     except OSError as error:
         raise StateUnwritableError(f"{what}: {_reason(what, error)}") from error
     except IndexFileError as error:
-        # The index knows nothing of state directories; to whoever runs a sync, its full disk is the same full disk.
+        # The index knows nothing of state directories; in a sync, its full disk is the same full disk.
         if isinstance(error.__cause__, OSError):
             raise StateUnwritableError(f"{what}: {_reason(what, error.__cause__)}") from error
         raise
@@ -103,7 +103,7 @@ def _in_the_way(path: str, need: int) -> tuple[str, str, int] | None:
         try:
             found = os.stat(each)
         except OSError:
-            break  # not there: whoever makes it must write to the last one that is
+            break  # not there: making it takes write access to the last one that is
         last = (each, user_name(found.st_uid), stat.S_IMODE(found.st_mode))
         if stat.S_ISDIR(found.st_mode) and not os.access(each, os.X_OK):
             return last

@@ -51,7 +51,7 @@ def open_home(home: str, group: int) -> None:
         current = os.path.join(home, "CURRENT")
         if os.path.exists(current):
             _open(current, group)
-        # Last: whoever publishes asks the directory, and whoever reads enters by it.
+        # Last: publishers ask the directory, and readers enter by it.
         _open(home, group)
 
 

@@ -4,7 +4,7 @@ What is served stands whole, and so does the newest snapshot of each source. Of 
 the index stands whole, so that lookups go back to it at once. All other files are patches against the same file of the
 snapshot that was served when they were packed. As only a whole file gets to be a base, no two depend on each other.
 
-A patch takes its name once it was tried, and only then the file goes: whatever stops this, each file is there, or what
+A patch takes its name once it was tried, and only then the file goes: wherever this stops, each file is there, or what
 makes it again. Nothing here touches CURRENT, or what it names.
 """
 

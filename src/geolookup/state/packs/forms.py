@@ -6,7 +6,7 @@ in `sections`; that of SQLite files here: pages, turned so that equal rows are e
 
 A row that came moves all later ones: each gets another number, and its place in its page changes. So two files that
 differ in one row have hardly a page in common. In turned pages the numbers of rows that follow each other are zeros,
-and the list of the cells' places is the list of their sizes. Both can be taken back whatever the bytes are: a page that
+and the list of the cells' places is the list of their sizes. Both can be taken back for any bytes: a page that
 looks otherwise, or is damaged, is left alone, or comes back all the same.
 """
 

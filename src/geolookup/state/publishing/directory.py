@@ -33,7 +33,7 @@ _SCRATCH_BYTES = {"segments_v4": 12, "segments_v6": 36}
 
 
 class StateDirectory:
-    """One state directory. Opening it touches nothing; whatever writes creates what is missing.
+    """One state directory. Opening it touches nothing; the first writer creates what is missing.
 
     ``locks`` are its two locks; ``edits`` is its edits.db, and ``local`` what is asked of that; ``holding`` is what
     waits for a person, and ``keeping`` decides which generation is served and which are kept. ``keep_generations`` is

@@ -1,6 +1,6 @@
 """Publishing: build, check, rename; the rename makes it visible.
 
-A publish is one rename of CURRENT; everything that it names is durable before. Whoever publishes holds the publish
+A publish is one rename of CURRENT; everything that it names is durable before. A publisher holds the publish
 lock.
 """
 

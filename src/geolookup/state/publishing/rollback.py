@@ -128,7 +128,7 @@ class Keeping:
         return f"no older generation to go back to: {'; '.join(told)}"
 
     def pin(self, generation: int) -> Current:
-        """Keep a generation whatever retention says, until `unpin`.
+        """Keep a generation until `unpin`, even if retention would remove it.
 
         :raises UnknownGenerationError: if the generation is not kept
         """

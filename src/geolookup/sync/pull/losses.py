@@ -1,6 +1,6 @@
 """The guard by addresses: which kinds of answer would be lost if one stack of sources took the place of another.
 
-It is asked wherever default data is published: by pulls, whatever the source is called, and before going back.
+It is asked wherever default data is published: by pulls of any source, and before going back.
 """
 
 import os

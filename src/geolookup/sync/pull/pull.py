@@ -51,7 +51,7 @@ def pull(
 ) -> PullReport:
     """Pull every source that is configured, and publish what they are together, unless it is what is served.
 
-    Takes the run lock. Whatever fails, what was published goes on serving. ``given`` are files for a state for which
+    Takes the run lock. If anything fails, what was published goes on serving. ``given`` are files for a state for which
     nothing is configured: they become its only sources, the first above the others. ``url_moved`` says that the service
     that this state belongs to has moved to the configured URL.
 
@@ -95,7 +95,7 @@ def pull_locked(
     progress: Progress = unwatched,
     preview: Preview | None = None,
 ) -> None:
-    """`pull` by a run under way; ``report`` is filled as far as it comes, whatever is raised.
+    """`pull` by a run under way; ``report`` is filled as far as it comes, even if an error is raised.
 
     ``transport`` is the service's, None without one. The pull goes into
     the history, failed or not.

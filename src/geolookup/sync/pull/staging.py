@@ -386,7 +386,7 @@ class ColumnStaging:
         return np.append(self._locids, MASK)[position]
 
     def _note(self, position: I64, ends: tuple[Array, ...]) -> None:
-        """Count the blocks of each place, and add up what stands for them, in whatever order they come."""
+        """Count the blocks of each place, and add up what stands for them, in any order."""
         self._blocks += len(position)
         self._counts += np.bincount(position, minlength=len(self._counts))
         for row, seed in enumerate((0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)):

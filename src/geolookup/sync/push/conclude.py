@@ -25,7 +25,7 @@ from geolookup.sync.push.telling import Names, why_held, words_of
 class Findings:
     """The findings of a list; each is said once.
 
-    ``held`` are edits that a person must decide on since this list, ``over`` those that it was the first to show.
+    ``held`` are edits that wait for a decision since this list, ``over`` those that it was the first to show.
     ``warnings`` are what a person should know, ``told`` notices of what a person must look at.
     """
 

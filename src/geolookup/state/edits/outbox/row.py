@@ -27,7 +27,7 @@ class State(StrEnum):
     UNKNOWN = "unknown"
     #: The service has it.
     DONE = "done"
-    #: The service refused it for good: a person must decide.
+    #: The service refused it for good: it is sent again only after a decision.
     REJECTED = "rejected"
     #: A person must decide, for the reason that ``problem`` says.
     HELD = "held"

@@ -146,7 +146,7 @@ def _rows(function: Callable[..., Any]) -> Callable[..., Any]:
     function = click.option(
         "--fields",
         default=",".join(DEFAULT_FIELDS),
-        show_default=True,
+        show_default="the eight of a place",
         help=f"The fields to write, separated by commas, from: {', '.join(FIELDS)}.",
     )(function)
     return click.option(

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from geolookup.cli import interrupt, output
+from geolookup.cli import exit_codes, interrupt, output
 from geolookup.cli.data import impact
 from geolookup.cli.edits.options import pass_editor
 from geolookup.cli.edits.showing import pending_objects, say_changes, say_pending
@@ -111,7 +111,7 @@ def plan(
         of_vrfs = plan_vrfs(editor, parts, problems) if parts else None
         if of_vrfs is not None and not sites:
             _say_vrfs(of_vrfs, as_json=as_json)
-            return 0
+            return exit_codes.DONE
         found = plan_sites(editor, sites, prune_all=prune_all, problems=problems, takes=taken)
     tally = Tally()
     held = found.summary.reasons_to_hold(load_settings())

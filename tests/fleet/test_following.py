@@ -153,6 +153,10 @@ def test_commands_from_keys_to_a_reader(
         assert said in out
     code, _, err = _run(capsys, "custom", "create", "--country", "SE", "--city", "X")
     assert (code, "reader of a fleet" in err) == (2, True)
+    code, _, err = _run(capsys, "custom", "list")
+    assert (code, "reader of a fleet" in err) == (2, True)
+    code, _, err = _run(capsys, "list")
+    assert (code, "no rows to list" in err) == (1, True)
     code, _, err = _run(capsys, "sync", "cities.csv")
     assert (code, "takes no FILE" in err) == (2, True)
 

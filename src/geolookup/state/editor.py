@@ -505,7 +505,7 @@ class _Here(NamedTuple):
     task: object
 
 
-def _require_own(current: Current) -> None:
+def require_own(current: Current) -> None:
     """See that this machine edits itself.
 
     :raises EditError: if it is a reader of a fleet: another machine can
@@ -583,7 +583,7 @@ class Sessions:
             directory.home, directory.locks, directory.local, wait_s=PUBLISH_WAIT_S if wait else 0.0
         ) as publish:
             current = publish.required()
-            _require_own(current)
+            require_own(current)
             with contextlib.ExitStack() as whole:
                 with directory.edits.transaction(
                     wait_s=RUN_WAIT_S if wait else 0.0, may_be_new=not (current.edits or current.pushed)
@@ -646,7 +646,7 @@ class Sessions:
             raise EditError("a rehearsal forgets its edits, so it cannot be part of a transaction")
 
         def begin(current: Current) -> tuple[EditSession, contextlib.ExitStack]:
-            _require_own(current)
+            require_own(current)
             with contextlib.ExitStack() as opened:
                 session = self._begin(opened.enter_context(self._directory.edits.rehearsing()), current)
                 _ = session.layer  # now, while the generation is there for certain

@@ -114,15 +114,18 @@ def open_editor(path: str | os.PathLike[str] | None = None, *, settings: "Settin
     """Open a state directory for editing custom geolocations; ``path`` as for `geolookup.open`.
 
     :raises NoStateError: if nothing has been published in the directory
+    :raises EditError: if it is a reader of a fleet: the message names the machine that edits
     :raises StateUnwritableError: if the directory cannot be written: an edit must be durable
     """
-    from geolookup.state.editor import Editor
+    from geolookup.state.editor import Editor, require_own
     from geolookup.state.generations.served import nothing_published
     from geolookup.state.publishing.directory import StateDirectory
 
     _, home = resolve(path, settings)
-    if StateDirectory(home).current() is None:
+    current = StateDirectory(home).current()
+    if current is None:
         raise nothing_published(home)
+    require_own(current)
     return Editor(home)
 
 

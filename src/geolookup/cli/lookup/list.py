@@ -17,12 +17,13 @@ from geolookup.cli import output
 from geolookup.cli.lookup.facts_asked import fact_options, shown_facts, values_of, write_ranges
 from geolookup.cli.options import chosen_fields, json_option
 from geolookup.model.countries import wrong_country
+from geolookup.model.errors import StateError
 from geolookup.model.facts import FACT_NAMES
 from geolookup.model.fields import FIELD_NAMES, FIELDS
 from geolookup.model.types import Geolocation, ListFilters
 from geolookup.settings.source import CUSTOM
 from geolookup.state.base.current import Current
-from geolookup.state.base.parts import Part, parts_of, snapshot_path
+from geolookup.state.base.parts import FLEET, Part, parts_of, snapshot_path
 from geolookup.state.generations.cache import Cache
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync import opening, words
@@ -192,6 +193,11 @@ def _rows(
     def named(cache: Cache, name: str, layer: str) -> Iterator[tuple[Geolocation, int, str]]:
         return ((place, blocks, name) for place, blocks in cache.find(layer=layer, **filters))
 
+    if any(part.kind == FLEET for part in parts):
+        raise StateError(
+            f"{directory.home}: is a reader of a fleet, which has what answers, and no rows to list: `geolookup export "
+            "csv` writes all that is answered; `list` works on the builder"
+        )
     listed = []
     if layer != "default":
         listed.append(named(directory.cache(current.generation), CUSTOM, "custom"))

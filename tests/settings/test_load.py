@@ -5,6 +5,8 @@ import os
 import re
 import stat
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import platformdirs
 import pytest
@@ -12,9 +14,10 @@ import pytest
 import geolookup
 from geolookup.model.errors import SettingsError
 from geolookup.settings import paths as locations
-from geolookup.settings.load import load, normalise_url
+from geolookup.settings.load import load, load_with_origins, normalise_url
 from geolookup.settings.secrets import read_ping_url, read_secret
 from geolookup.settings.table import GROUPS, Settings, described
+from geolookup.sync.opening import resolve
 from tests.docs.settings import default_text
 
 CANARY = "canary-token-7f3a"
@@ -263,3 +266,68 @@ def test_the_directories_are_those_of_platformdirs(monkeypatch: pytest.MonkeyPat
         config = platformdirs.user_config_dir("geolookup", appauthor=False)
         assert locations.settings_path() == os.path.join(config, "geolookup.toml")
     assert os.path.isabs(locations.default_home())
+
+
+@pytest.fixture
+def two_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """The user's settings, and a state that has its own; and one that has none."""
+    monkeypatch.delenv("GEOLOOKUP_CONFIG", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    own, plain = tmp_path / "own", tmp_path / "plain"
+    for folder in (own, plain, tmp_path / "config" / "geolookup"):
+        folder.mkdir(parents=True)
+    (tmp_path / "config" / "geolookup" / "geolookup.toml").write_text('max_age = "9d"\nkeep_generations = 3\n')
+    (own / "geolookup.toml").write_text('max_age = "2d"\n[[source]]\nname = "office"\nlocation = "office.csv"\n')
+    return own, plain
+
+
+def test_a_state_may_have_settings_of_its_own_in_place_of_the_users(
+    two_states: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, plain = two_states
+    monkeypatch.setenv("GEOLOOKUP_HOME", str(plain))
+    assert (load().max_age, load().keep_generations, load().sources) == ("9d", 3, ())
+    monkeypatch.setenv("GEOLOOKUP_HOME", str(own))
+    found, origins = load_with_origins()
+    assert (found.max_age, found.keep_generations) == ("2d", 7)
+    assert [source.location for source in found.sources] == [str(own / "office.csv")], "relative to its folder"
+    assert origins["max_age"].where == str(own / "geolookup.toml")
+    assert locations.plain_home() is None, "even one lookup reads it"
+    monkeypatch.setenv("GEOLOOKUP_MAX_AGE", "1d")
+    assert load().max_age == "1d"
+    assert load({"max_age": "5d"}).max_age == "5d"
+    monkeypatch.setenv("GEOLOOKUP_CONFIG", str(tmp_path / "config" / "geolookup" / "geolookup.toml"))
+    assert load().keep_generations == 3
+
+
+def test_a_state_that_a_program_opens_has_its_own_settings_too(
+    two_states: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, plain = two_states
+    monkeypatch.setenv("GEOLOOKUP_HOME", str(plain))
+    for path, max_age in ((own, "2d"), (plain, "9d")):
+        settings, home = resolve(path, None)
+        assert settings is not None
+        assert (home, settings.max_age) == (str(path), max_age)
+
+
+@pytest.mark.parametrize("how", ["writable", "another's"])
+def test_a_settings_file_that_others_could_have_written_does_not_count(
+    two_states: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    own, _ = two_states
+    monkeypatch.setenv("GEOLOOKUP_HOME", str(own))
+    assert load().max_age == "2d"
+    if how == "writable":
+        (own / "geolookup.toml").chmod(0o620)
+    else:
+        stranger = os.stat(own).st_uid + 1
+        real = os.stat
+
+        def look(path: str, **options: Any) -> Any:
+            found = real(path, **options)
+            is_meant = str(path) == str(own / "geolookup.toml")
+            return SimpleNamespace(st_uid=stranger, st_mode=found.st_mode) if is_meant else found
+
+        monkeypatch.setattr(locations.os, "stat", look)
+    assert load().max_age == "9d"

@@ -49,21 +49,31 @@ class Origin:
     where: str = ""
 
 
-def load(options: Mapping[str, Any] | None = None, *, environ: Mapping[str, str] | None = None) -> Settings:
+def load(
+    options: Mapping[str, Any] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    home: str | None = None,
+) -> Settings:
     """Read the settings file and the environment, and lay ``options`` (those that are not None) over them.
+
+    With ``home`` the file is that of this state directory, if it has one of its own: see `settings_path`.
 
     :raises SettingsError: for an unknown setting, a value that is not allowed, or a file that cannot be read: the
         message names the setting and where it stands
     """
-    return load_with_origins(options, environ=environ)[0]
+    return load_with_origins(options, environ=environ, home=home)[0]
 
 
 def load_with_origins(
-    options: Mapping[str, Any] | None = None, *, environ: Mapping[str, str] | None = None
+    options: Mapping[str, Any] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    home: str | None = None,
 ) -> tuple[Settings, dict[str, Origin]]:
     """`load`, and by its name where each setting that is not a default came from. The errors are those of `load`."""
     environ = os.environ if environ is None else environ
-    path = settings_path()
+    path = settings_path(home)
     values: dict[str, Any] = {}
     origins: dict[str, Origin] = {}
     written = _from_file(path, required=bool(environ.get("GEOLOOKUP_CONFIG")))

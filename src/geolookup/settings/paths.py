@@ -64,6 +64,18 @@ def is_below_anothers_home(path: str) -> bool:
     return path.startswith(f"{home}/") and os.path.isdir(home) and not os.access(home, os.X_OK)
 
 
+def is_own_settings(path: str) -> bool:
+    """True if the settings file of a state directory is there, and this user's or root's to write alone.
+
+    Another user's could name a file of this user as the secret for a service of theirs.
+    """
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return False
+    return not hasattr(os, "geteuid") or (found.st_uid in (0, os.geteuid()) and not found.st_mode & 0o022)
+
+
 def plain_home() -> str | None:
     """The state directory if only ``home`` is set, and by its variable; else None: then read the settings.
 
@@ -84,14 +96,18 @@ def plain_home() -> str | None:
     return None
 
 
-def settings_path() -> str:
-    """The settings file: ``GEOLOOKUP_CONFIG``, else one in the user's configuration directory.
+def settings_path(home: str | None = None) -> str:
+    """The settings file: ``GEOLOOKUP_CONFIG``, else the state directory's own, else that of the user.
 
-    Never one in the working directory: a stranger's folder must not redirect a token.
+    The state directory is ``home``, else that which ``GEOLOOKUP_HOME`` names. Never one in the working directory: a
+    stranger's folder must not redirect a token.
     """
     named = os.environ.get("GEOLOOKUP_CONFIG")
     if named:
         return named
+    home = home or os.environ.get("GEOLOOKUP_HOME")
+    if home and is_own_settings(own := os.path.join(os.path.abspath(os.path.expanduser(home)), SETTINGS_FILE)):
+        return own
     if sys.platform == "linux" and "ANDROID_DATA" not in os.environ:
         return os.path.join(_xdg("XDG_CONFIG_HOME", ".config"), SETTINGS_FILE)
     from platformdirs import user_config_dir

@@ -9,7 +9,7 @@ from typing import Literal
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.follow import NO_LIMIT, Freshness
 from geolookup.model.errors import NoStateError, SettingsError, StateUnwritableError
-from geolookup.settings.paths import default_home, may_make_default_home, plain_home
+from geolookup.settings.paths import SETTINGS_FILE, default_home, is_own_settings, may_make_default_home, plain_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -202,14 +202,15 @@ def resolve(path: str | os.PathLike[str] | None, settings: "Settings | None") ->
     :raises SettingsError: if the settings cannot be used
     """
     home = None
+    chosen = None if path is None else os.path.abspath(os.fspath(path))
     if settings is None:
         home = plain_home()
-        if home is None:
+        if home is None or (chosen is not None and is_own_settings(os.path.join(chosen, SETTINGS_FILE))):
             from geolookup.settings.load import load
 
-            settings = load()
-    if path is not None:
-        return settings, os.path.abspath(os.fspath(path))
+            settings = load(home=chosen)
+    if chosen is not None:
+        return settings, chosen
     if settings is not None:
         return settings, settings.state_home()
     assert home is not None

@@ -133,7 +133,8 @@ def path(as_json: bool) -> None:
     """Print the path of the settings file, whether or not it is there.
 
     \b
-    It is the one that GEOLOOKUP_CONFIG names, else one in the user's configuration directory.
+    It is the one that GEOLOOKUP_CONFIG names, else geolookup.toml in the state directory that GEOLOOKUP_HOME names,
+    else one in the user's configuration directory.
     Example: $EDITOR "$(geolookup config path)"
     """
     output.emit(

@@ -100,7 +100,16 @@ def test_columns_agree_with_matches_and_networks_at_every_boundary(home: str, ma
             assert finder.of(tokens) == [row[name] for text, row in zip(texts, right, strict=True) if text is not None]
     if make is state_of_files:
         known = {name for name in FIELDS if any(row[name] is not None for row in right)}
-        unsaid = {"connection_type", "domain", "user_type", "is_anycast", "cloud", "cloud_region", "cloud_service"}
+        unsaid = {
+            "site",
+            "connection_type",
+            "domain",
+            "user_type",
+            "is_anycast",
+            "cloud",
+            "cloud_region",
+            "cloud_service",
+        }
         assert set(FIELDS) - known <= unsaid
         assert any(row["asn"] is not None and row["locid"] is None for row in right)
         assert any(row["asn"] is None and row["locid"] is not None for row in right)

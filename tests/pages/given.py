@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 from mmdb_writer import MMDBWriter
@@ -38,6 +39,20 @@ def visits(shell: PageShell) -> None:
     (folder / "log.ndjson.gz").write_bytes(gzip.compress(lines.encode()))
     for name in ("addresses.txt", "vips.txt"):
         (folder / name).write_text("".join(f"{address}\n" for address in ADDRESSES))
+
+
+def _sites(shell: PageShell) -> None:
+    """A workbook of two sites with a title, whose columns have names of the person's own, and cities of a provider."""
+    book = openpyxl.Workbook()
+    rows = (
+        ["Our sites"],
+        ["Site", "Land", "Ort", "Place", "Latitude", "Longitude", "Networks", "LAN"],
+        ["Bonn", "Deutschland", "Bonn", "Bonn", "50,7", "7,1", "10.1.0.0/16", "10.1.0.0/24"],
+        ["Wien", "Austria", "Wien", "Vienna", "48,2", "16,4", "10.2.0.0/16, 10.3.0.0/16", "10.2.0.0/24"],
+    )
+    for row in rows:
+        book.active.append(row)
+    book.save(shell.folder / "sites.xlsx")
 
 
 _HEADER = "locid,country,region,city,postalcode,latitude,longitude,dmacode,areacode,startip,endip\n"
@@ -122,5 +137,6 @@ GIVEN: Final[dict[str, Callable[[PageShell], None]]] = {
     "how-to-networks.md": _networks,
     "how-to-other-tools.md": _certificate,
     "how-to-run-the-service.md": _cities,
+    "how-to-sites.md": _sites,
     "how-to-sources.md": _provider,
 }

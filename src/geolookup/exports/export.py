@@ -346,7 +346,8 @@ def _planned_mmdb(
     kind = Kind(holding, precision, None if named is None or holding != "network" else named.facts)
     if database_type is None:
         database_type = _OWN_TYPES.get(holding, "geolookup-Country" if precision == "country" else "geolookup-City")
-    return _Plan(layer, True, (), lambda content: narrowed(content, kind), _mmdb(kind, database_type))
+    facts = () if holding == "network" else ("site",)
+    return _Plan(layer, True, facts, lambda content: narrowed(content, kind), _mmdb(kind, database_type))
 
 
 def _named(database_type: str) -> Kind:

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from geolookup.index import flatten
-from geolookup.index.layout import EMPTY, WIDE_EMPTY
+from geolookup.index import flatten, mmdb
+from geolookup.index.layout import EMPTY, OURS, WIDE_EMPTY
 from geolookup.index.recording import RecordColumns
 from geolookup.index.scratch import Column, Runs, Seen, Texts
 from geolookup.index.segments import SegmentSections
@@ -268,13 +268,20 @@ class IndexBuilder:
             column.append(value)
         self._room(family)
 
-    def add_places(self, places: Iterable[tuple[Geolocation, bool]]) -> None:
+    def add_places(self, places: Iterable[tuple[Geolocation, bool]], names: Mapping[int, str] | None = None) -> None:
         """Add geolocations with their blocks, each with whether an edit of it is pending.
+
+        ``names`` are those of sites, by locid, which only a builder for records takes.
 
         :raises IndexFileError: as `add_location`; those before it were added
         """
+        names = names or {}
         for place, pending in places:
             slot = self.add_location(place.locid, *field_values(place), pending=pending)
+            if self._records is not None:
+                name = names.get(place.locid)
+                parts = {} if name is None else {OURS: mmdb.map_of([(mmdb.text("site"), mmdb.text(name))])}
+                slot = self.add_record(slot, parts)
             for block in place.ipblocks:
                 self.add_block(slot, block.family, block.first, block.last)
 

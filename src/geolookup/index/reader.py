@@ -298,6 +298,13 @@ class IndexReader:
         """
         return self._opened_records().said(record, self.sources)
 
+    def record_part(self, record: int, key: str) -> "Any":
+        """One part of a record, decoded and never to be changed; None if the record lacks it.
+
+        :raises IndexDamagedError: if the file is damaged there
+        """
+        return self._opened_records().decoded(record, key)
+
     @property
     def record_count(self) -> int:
         """The number of records: as many as locations, if no location has several."""

@@ -1,6 +1,6 @@
 """The records of an open index file: what the source said of each place, in parts, one for each key."""
 
-from geolookup.index.layout import PART, PART_TYPES
+from geolookup.index.layout import OURS, PART, PART_TYPES
 from geolookup.index.mapped import damaged, failed
 
 TYPE_CHECKING = False
@@ -18,7 +18,10 @@ MOST_DECODED = 1 << 13
 class Records:
     """The columns of one open file's records; ``keys`` names them."""
 
-    __slots__ = ("_all", "_bytes", "_columns", "_decoded", "_known", "_offsets", "_one", "_path", "_said", "keys")
+    __slots__ = (
+        *("_all", "_bytes", "_columns", "_decoded", "_known", "_offsets", "_one", "_ours", "_path", "_said"),
+        "keys",
+    )
 
     def __init__(self, path: str, header: "Header", sections: "Mapping[str, memoryview[Any]]") -> None:
         """``sections`` are those of the file at ``path``, by name, each in its type."""
@@ -28,6 +31,8 @@ class Records:
             for name, section in header.sections.items()
             if name.startswith(PART) and section.dtype in PART_TYPES
         }
+        #: What is known of a custom geolocation besides its fields, which is no part of its record.
+        self._ours = self._columns.pop(OURS, None) if header.layer == "custom" else None
         self.keys = tuple(self._columns)
         self._offsets = sections.get("parts.offsets")
         self._bytes = sections.get("parts.bytes")
@@ -109,6 +114,8 @@ class Records:
         :raises IndexDamagedError: if the file is damaged there
         """
         try:
+            if key == OURS and self._ours is not None:
+                return int(self._ours[record])
             return self._columns[key][record] if key in self._columns else 0
         except (IndexError, ValueError) as error:
             raise failed(self._path, error) from error

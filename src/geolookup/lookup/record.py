@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from geolookup.index import mmdb
-from geolookup.index.layout import EMPTY
+from geolookup.index.layout import EMPTY, OURS
 from geolookup.model.continents import CONTINENTS, countries, named
 from geolookup.model.countries import in_capitals
 from geolookup.model.errors import IndexDamagedError
@@ -134,7 +134,8 @@ def record_of(reader: "IndexReader", number: int) -> Record:
         return Record(parts, dict.fromkeys(_COORDINATES))
     place = geolocation_of(reader.location(slot))
     if not parts:
-        return Record.made(made(place, "city"))
+        ours = reader.record_part(number, OURS) if reader.layer == "custom" else None
+        return Record.made(made(place, "city") | ({} if ours is None else {OURS: ours}))
     return Record(parts, {name: getattr(place, name) for name in _COORDINATES})
 
 

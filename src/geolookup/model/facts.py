@@ -54,6 +54,7 @@ class Fact(Entry):
 
 
 FACTS: "Final" = (
+    Fact("site", "text", "geolookup.site", "place"),  # the name of a custom geolocation, which no service knows
     Fact("country_name", "text", "country.names.en", "place"),
     Fact("continent_code", "text", "continent.code", "place"),
     Fact("region_code", "text", "subdivisions.0.iso_code", "place"),

@@ -211,7 +211,7 @@ class Match(_WithFacts):
     address between them has this same answer, from the same layer. ``pending`` is true while the edit behind it has
     not reached the service. ``source`` names the source that it is from; that of the custom layer is ``custom``.
 
-    The members from ``country_name`` on are facts of the address's record: None if no source says them. They are read
+    The members from ``site`` on are facts of the address's record: None if no source says them. They are read
     when they are asked for, also after the state was closed or replaced; copies and pickles have them all. A match that
     is made by hand, or by `dataclasses.replace`, knows none. Two matches are equal if their fields are: facts do not
     count.
@@ -285,6 +285,12 @@ class Match(_WithFacts):
         Of an answer for a range of addresses it is the one that holds ``first``.
         """
         return addresses.network_around(self.address, self.first, self.last)
+
+    @property
+    def site(self) -> str | None:
+        """The name of the site, by the file of sites or by hand; None if it has none, as all of the default layer."""
+        found: str | None = self._fact("site")
+        return found
 
     @property
     def country_name(self) -> str | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from geolookup.base.text import count, harmless
-from geolookup.files.headers import SEPARATORS, Header, fields_of, find_header
+from geolookup.files.headers import SEPARATORS, WORDS, Header, alike, fields_of, find_header
 from geolookup.files.opened import Member
 from geolookup.files.streams import Limits
 from geolookup.files.tables import Table
@@ -20,6 +20,8 @@ from geolookup.sites.site import KEYS, VRF, Problems, Site, Where, block_text
 
 #: What a column may hold, by the names that ``--field`` takes.
 COLUMNS: Final = (*KEYS, VRF, "coordinates", "first", "last")
+#: What people call the columns; a field that has no words there is known by its own name.
+_WORDS: Final = {**{name: (alike(name),) for name in COLUMNS}, **WORDS}
 #: A site of thousands of blocks is one long value.
 _LIMITS: Final = Limits(line_bytes=1 << 26, expanded_bytes=1 << 30)
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9:.]+)?|[0-9]{2}:[0-9]{2}:[0-9]{2}")
@@ -60,14 +62,18 @@ def header_of(member: Member, given: Mapping[str, str], separator: str | None = 
     Of the columns that ``given`` names any may be the one.
     """
     between = SEPARATORS if separator is None else (separator,)
-    found = find_header(member.head, lambda row: len(fields_of(row, given)), between)
-    return None if found is None or not {"name", "blocks", "first"} & set(fields_of(found.columns, given)) else found
+    found = find_header(member.head, lambda row: len(fields_of(row, given, _WORDS)), between)
+    return (
+        None
+        if found is None or not {"name", "blocks", "first"} & set(fields_of(found.columns, given, _WORDS))
+        else found
+    )
 
 
 def is_of_sites(member: Member, given: Mapping[str, str], separator: str | None = None) -> bool:
     """True if a table has a header that names sites and their blocks."""
     header = header_of(member, given, separator)
-    at = set() if header is None else {*fields_of(header.columns, given)}
+    at = set() if header is None else {*fields_of(header.columns, given, _WORDS)}
     return "name" in at and bool({"blocks", "first"} & at)
 
 
@@ -94,7 +100,7 @@ def read(
             else f'{path}: no line names the columns of sites. The first is "{harmless(first.strip(), 120)}". '
             "Say which columns hold what: --field name=COLUMN --field blocks=COLUMN"
         )
-    at = fields_of(header.columns, given)
+    at = fields_of(header.columns, given, _WORDS)
     line = header.skip + 1
     missing = [f"{name}={column}" for name, column in given.items() if name not in at]
     if missing:

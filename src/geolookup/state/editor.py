@@ -590,13 +590,13 @@ class Sessions:
                 ) as database:
                     with self._entered(self._begin(database, current), is_kept=True) as session:
                         yield session
-                    head, layer = session.outbox.head, session.layer
+                    head, (layer, names) = session.outbox.head, session.left()
                     vrfs = session.vrfs.changed or not session.changed or current.recovered is not None
                     whole.enter_context(_uninterrupted())  # what is committed is published, too
                 if (
                     is_new := session.changed or session.vrfs.changed or head != current.edits
                 ):  # the latter if an earlier publish failed
-                    self._publish(publish, head, layer, vrfs=vrfs)
+                    self._publish(publish, head, layer, names, vrfs=vrfs)
             if is_new and wait:  # a question that catches up waits for nothing
                 self._back_up()
 
@@ -687,10 +687,12 @@ class Sessions:
                     raise
         raise StateBusyError(f"{self._directory.home}: generations come and go faster than they can be read")
 
-    def _publish(self, publish: Publish, head: int, layer: dict[int, Laid], *, vrfs: bool) -> None:
+    def _publish(
+        self, publish: Publish, head: int, layer: dict[int, Laid], names: dict[int, str], *, vrfs: bool
+    ) -> None:
         """The edits are durable by now: should this fail, the next publish makes them visible."""
         try:
-            published = publish.edited(list(layer.values()), head, vrfs=vrfs)
+            published = publish.edited(list(layer.values()), head, names, vrfs=vrfs)
         except StateError as error:
             publish.take_back()
             self._left = None

@@ -9,6 +9,7 @@ from geolookup.state.base.sqlite import QUESTION_WAIT_S, RUN_WAIT_S
 from geolookup.state.edits.layer import ABOVE, Laid, laid
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
+from geolookup.state.edits.session import SiteNames
 from geolookup.state.edits.store import Edits
 from geolookup.state.edits.vrfs import VrfPlaces
 
@@ -37,6 +38,18 @@ class LocalEdits:
         """A list's custom geolocations with the edits laid over them, and the newest edit's number."""
         nothing = {place.locid: Laid(place=place) for place in custom}, 0
         return self._ask(lambda ledger: (laid(ledger, custom, begun), ledger.outbox.head), nothing, wait_s=wait_s)
+
+    def named(
+        self, custom: list[Geolocation], begun: Begun, *, wait_s: float = RUN_WAIT_S
+    ) -> tuple[dict[int, Laid], int, dict[int, str]]:
+        """`laid_over`, and the names of sites by the locid of each."""
+
+        def ask(ledger: Ledger) -> tuple[dict[int, Laid], int, dict[int, str]]:
+            return laid(ledger, custom, begun), ledger.outbox.head, SiteNames(ledger.database).of_numbers()
+
+        nothing: tuple[dict[int, Laid], int, dict[int, str]]
+        nothing = {place.locid: Laid(place=place) for place in custom}, 0, {}
+        return self._ask(ask, nothing, wait_s=wait_s)
 
     def head(self) -> int:
         """The number of the newest edit."""

@@ -83,6 +83,12 @@ class SiteNames:
         """The geolocation of each name."""
         return {row["name"]: row["locid"] for row in self._database.query("SELECT name, locid FROM sites")}
 
+    def of_numbers(self) -> dict[int, str]:
+        """The name by the number of each geolocation: its own on this machine, and the one that the service gave it."""
+        sql = "SELECT name, locid, number FROM sites JOIN places ON id = locid"
+        rows = self._database.execute(sql).fetchall()
+        return {number: name for name, *numbers in rows for number in numbers if number is not None}
+
     def by_hand(self) -> set[str]:
         """The names that no file has had so far."""
         return {row["name"] for row in self._database.query("SELECT name FROM sites WHERE file = ?", (BY_HAND,))}
@@ -134,6 +140,10 @@ class EditSession:
     def published(self) -> dict[str, Any]:
         """The record of the generation that the edits are laid over."""
         return self._current.published
+
+    def left(self) -> tuple[dict[int, Laid], dict[int, str]]:
+        """The layer as the edits leave it, and the names of its sites by number."""
+        return self.layer, self.names.of_numbers()
 
     @property
     def names(self) -> SiteNames:
@@ -351,6 +361,7 @@ class EditSession:
                 if (here := self.layer.get(self.shown(local))) is not None:
                     self.ledger.place_of(self.shown(local), content_of(here.place), seen=self.listed.begun.counter)
             self.names.replace(after, file=file)
+            self.changed = True  # lookups say the names
             was, became = ({name: known.get(name) for name in changed} for known in (before, after))
             insert_history(self._database, SITES, file, before=was, after=became, step=self.step)
 

@@ -6,7 +6,7 @@ lock.
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -145,10 +145,12 @@ class Publish:
             return self._stamped(generation)
         if self.current is not None:
             self.local.require_newest(edits=self.current.edits, counter=self.current.pushed)
-        layer, edits = self.local.laid_over(cache.custom(), Begun.of(record))
-        return self.draft(generation, list(layer.values()), edits, record)
+        layer, edits, names = self.local.named(cache.custom(), Begun.of(record))
+        return self.draft(generation, list(layer.values()), edits, record, names)
 
-    def draft(self, generation: int, layer: list[Laid], edits: int, record: dict[str, Any]) -> Draft:
+    def draft(
+        self, generation: int, layer: list[Laid], edits: int, record: dict[str, Any], names: Mapping[int, str]
+    ) -> Draft:
         """Compile an overlay under a temporary name, for ``generation``, whose record that is, to be served with."""
         path, now = self._overlay_of(generation)
         record = compile_overlay(
@@ -159,6 +161,7 @@ class Publish:
             edits=edits,
             memory=memory_text(self.refused, self.pins, self.served),
             has_service=has_service(record),
+            names=names,
         )
         return Draft(path=path, record=record, edits=edits, at=now)
 
@@ -210,13 +213,13 @@ class Publish:
         self.write_current(published)
         return published
 
-    def edited(self, layer: list[Laid], edits: int, *, vrfs: bool = False) -> Current:
+    def edited(self, layer: list[Laid], edits: int, names: Mapping[int, str], *, vrfs: bool = False) -> Current:
         """Publish ``layer``, the custom layer as the edits up to ``edits`` left it, over the generation of before.
 
-        ``vrfs`` is true if VRFs may have changed.
+        ``names`` are those of its sites, by locid. ``vrfs`` is true if VRFs may have changed.
         """
         current = self.required()
-        draft = self.draft(current.generation, layer, edits, current.published)
+        draft = self.draft(current.generation, layer, edits, current.published, names)
         published = self.commit(draft, published_at=draft.at, **(self._vrfs() if vrfs else {}))
         # Generations go with the runs that make them, by the retention that those were told.
         self.clean(published, keep_generations=None)
@@ -289,17 +292,18 @@ def compile_overlay(
     edits: int,
     memory: str,
     has_service: bool = True,
+    names: Mapping[int, str] | None = None,
 ) -> dict[str, Any]:
     """Write the overlay of ``generation`` durably to the new file ``path``; its name is for the caller to sync.
 
     ``sequence``, ``edits`` and ``memory`` (see `recovery.memory_text`) are of the CURRENT that will name it: should
-    CURRENT be lost, they are found here. Without a service in the stack nothing is pending. Returns the file's record
-    for CURRENT.
+    CURRENT be lost, they are found here. Without a service in the stack nothing is pending. ``names`` are those of
+    sites, by locid. Returns the file's record for CURRENT.
     """
-    builder = IndexBuilder("custom")
+    builder = IndexBuilder("custom", records=bool(names))
     # In an order of their own, so that the same geolocations make the same file, which readers of a fleet have then.
     ordered = sorted(layer, key=lambda laid: laid.place.locid)
-    builder.add_places([(laid.place, has_service and bool(laid.edits)) for laid in ordered])
+    builder.add_places([(laid.place, has_service and bool(laid.edits)) for laid in ordered], names)
     with files.file_errors(path):
         summary = builder.write(path, extra=overlay_extra(generation, sequence, edits, memory))
     return {

@@ -1,0 +1,122 @@
+"""The name of a site is in every answer: matches, records, rows, exports. It is not sent, and in no fingerprint."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import maxminddb
+import pyarrow as pa
+import pytest
+
+from geolookup.cli.app import run
+from geolookup.columns import arrow
+from geolookup.exports.export import export
+from geolookup.lookup.engine import GeoLookup
+from geolookup.sites.file import read_sites
+from geolookup.sites.plan import apply_sites
+from geolookup.state.editor import Editor
+from geolookup.state.publishing.directory import StateDirectory
+from tests.state.edits.editing import acknowledge
+from tests.support.data.states import place, publish
+
+SITES = (
+    "Site,Country,City,Lat,Lon,Network\nK\xf6ln 2,DE,K\xf6ln,50.9,6.9,10.1.0.0/16\nBonn,DE,Bonn,50.7,7.1,10.2.0.0/16\n"
+)
+
+
+@pytest.fixture
+def editor(home: str, monkeypatch: pytest.MonkeyPatch) -> Editor:
+    monkeypatch.setenv("GEOLOOKUP_HOME", home)
+    publish(home, [place(1, "8.0.0.0/8", country="US"), place(-1, "10.9.0.0/16", country="FR")])
+    return Editor(home)
+
+
+def applied(editor: Editor, tmp_path: Path, text: str = SITES) -> None:
+    path = tmp_path / "sites.csv"
+    path.write_text(text, encoding="utf-8")
+    apply_sites(editor, read_sites(str(path)), file="sites.csv")
+
+
+@pytest.mark.parametrize("pure", [False, True])
+def test_every_answer_has_the_sites_name(
+    home: str, editor: Editor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pure: bool
+) -> None:
+    if pure:
+        monkeypatch.setenv("GEOLOOKUP_PURE", "1")
+    applied(editor, tmp_path)
+    with GeoLookup(home) as geo:
+        matches = [geo.match(address) for address in ("10.1.2.3", "10.2.2.3", "10.9.0.1", "8.8.8.8")]
+        assert [found and found.site for found in matches] == ["K\xf6ln 2", "Bonn", None, None]
+        assert matches[0] is not None
+        assert matches[0].country_name == "Germany", "other facts follow from the fields, as ever"
+        record = geo.record("10.1.2.3")
+        assert record is not None
+        assert record["geolookup"] == {"site": "K\xf6ln 2"}
+        assert record.find("city.names.en") == "K\xf6ln"
+        assert "geolookup" not in (geo.record("10.9.0.1") or {})
+        rows = arrow.locate(geo, pa.array(["10.1.2.3", "8.8.8.8"]), fields=["site", "country"]).to_pylist()
+        assert rows == [{"site": "K\xf6ln 2", "country": "DE"}, {"site": None, "country": "US"}]
+
+
+def test_commands_and_exports_say_the_name(
+    home: str, editor: Editor, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    applied(editor, tmp_path)
+    assert run(["--field", "site", "10.1.2.3", "10.2.2.3"]) == 0
+    assert capsys.readouterr().out == "K\xf6ln 2\nBonn\n"
+    assert run(["--json", "10.1.2.3"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["site"] == "K\xf6ln 2"
+    out = tmp_path / "out.mmdb"
+    with GeoLookup(home) as geo:
+        with out.open("wb") as file:
+            export(geo, "mmdb", file)
+        with maxminddb.open_database(out) as database:
+            found: Any = database.get("10.2.2.3")
+            assert found["geolookup"]["site"] == "Bonn"
+            other: Any = database.get("8.8.8.8")
+            assert "site" not in other["geolookup"]
+        rows = io.BytesIO()
+        export(geo, "csv", rows, fields=["site", "city"])
+        assert "10.1.0.0,10.1.255.255,K\xf6ln 2,K\xf6ln" in rows.getvalue().decode()
+        rows = io.BytesIO()
+        export(geo, "csv", rows, fields=["site", "city"], precision="city")
+        assert "K\xf6ln 2" not in rows.getvalue().decode(), "a name tells more than a city"
+
+
+def test_a_name_is_seen_as_soon_as_it_changes_and_survives_a_sync(home: str, editor: Editor, tmp_path: Path) -> None:
+    applied(editor, tmp_path)
+    with GeoLookup(home) as geo:
+        before = geo.fingerprint()
+    applied(editor, tmp_path, SITES.replace("K\xf6ln 2", "K\xf6ln S\xfcd"))
+    with GeoLookup(home) as geo:
+        found = geo.match("10.1.0.1")
+        assert found is not None
+        assert found.site == "K\xf6ln S\xfcd"
+        assert geo.fingerprint() == before
+    publish(home, [place(1, "8.0.0.0/8", country="DE")])
+    with GeoLookup(home) as geo:
+        found = geo.match("10.1.0.1")
+        assert found is not None
+        assert found.site == "K\xf6ln S\xfcd"
+
+
+def test_a_name_stays_when_the_service_gives_its_own_number(home: str, editor: Editor, tmp_path: Path) -> None:
+    applied(editor, tmp_path)
+    acknowledge(home, p1=-7)
+    publish(home, [place(1, "8.0.0.0/8"), place(-7, "10.1.0.0/16", country="DE", city="K\xf6ln")])
+    with GeoLookup(home) as geo:
+        found = geo.match("10.1.0.1")
+        assert found is not None
+        assert (found.locid, found.site) == (-7, "K\xf6ln 2")
+
+
+def test_what_is_sent_has_no_name(editor: Editor, tmp_path: Path) -> None:
+    applied(editor, tmp_path)
+    assert all("K\xf6ln 2" not in json.dumps(row.payload, ensure_ascii=False) for row in editor.outbox())
+
+
+def test_a_state_with_names_is_whole(home: str, editor: Editor, tmp_path: Path) -> None:
+    applied(editor, tmp_path)
+    assert run(["verify"]) == 0
+    assert StateDirectory(home).open().current.overlay > 0

@@ -48,7 +48,7 @@ def fits(answer: Mapping[str, Any], wanted: Wanted) -> bool:
     )
 
 
-def asked(answers: Answers) -> Iterator[Wanted]:
+def asked(answers: Answers, *, whole: bool) -> Iterator[Wanted]:
     """Each fact with some of its values, alone and with others, and with fields and layers of places."""
     values: dict[str, list[Any]] = {name: [] for name in FACT_NAMES}
     for _, answer in answers:
@@ -61,7 +61,9 @@ def asked(answers: Answers) -> Iterator[Wanted]:
     for name, known in values.items():
         if len(known) > 1:
             yield Wanted(facts={name: known[:2]})
-    for (one, value), (other, another) in itertools.islice(itertools.combinations(singles, 2), 0, None, 7):
+    for (one, value), (other, another) in itertools.islice(
+        itertools.combinations(singles, 2), 0, None, 7 if whole else 35
+    ):
         if one != other:
             yield Wanted(facts={one: [value], other: [another]})
     for name, value in singles[::3]:
@@ -71,10 +73,12 @@ def asked(answers: Answers) -> Iterator[Wanted]:
     yield Wanted(layer="custom")
 
 
-def test_a_range_is_listed_if_and_only_if_lookups_of_its_addresses_say_so(answers: Answers, state: str) -> None:
+def test_a_range_is_listed_if_and_only_if_lookups_of_its_addresses_say_so(
+    answers: Answers, state: str, full_sweep: bool
+) -> None:
     seen = 0
     with geolookup.GeoLookup(state) as geo:
-        for wanted in asked(answers):
+        for wanted in asked(answers, whole=full_sweep):
             names = (*NAMES[:2], *FACT_NAMES) if seen % 2 else NAMES
             rows = geo.with_snapshot(lambda snapshot: list(ranges_where(snapshot, wanted, names)))  # noqa: B023 - it is called at once
             check(rows, answers, wanted, names)

@@ -318,6 +318,7 @@ class Shortcuts(ABC, Generic[Column]):
     is_residential_proxy = _Field()
     is_tor_exit_node = _Field()
     is_anycast = _Field()
+    site = _Field()
     cloud = _Field()
     cloud_region = _Field()
     cloud_service = _Field()

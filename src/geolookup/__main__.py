@@ -43,7 +43,8 @@ def _main() -> int:
             raise
         from geolookup.cli import exit_codes, streams
 
-        streams.fail(f"this needs more than an address: pip install geolookup, with its dependencies ({error})")
+        lacking = f"{error.name} is missing"
+        streams.fail(f"this needs more than an address: pip install geolookup, with its dependencies ({lacking})")
         return exit_codes.FAILED
     return run()
 

@@ -21,6 +21,8 @@ from typing import Any, Final
 from xml.etree import ElementTree
 from xml.parsers import expat
 
+from geolookup.base.reasons import reason
+
 #: The exit status if the file is no workbook that can be read; the reason is on standard error.
 UNREADABLE: Final = 3
 #: The exit status if what it holds cannot be written; the reason is on standard error.
@@ -59,7 +61,7 @@ def main() -> int:
         out.write(index + len(index).to_bytes(8, "big"))
         out.flush()
     except (CalamineError, zipfile.BadZipFile, expat.ExpatError, ElementTree.ParseError, KeyError, ValueError) as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{reason(error)}\n")
         return UNREADABLE
     except OSError as error:
         sys.stderr.write(f"{error.strerror}\n")

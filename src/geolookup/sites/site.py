@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from geolookup.base.reasons import reason
 from geolookup.base.text import count
 from geolookup.files.tables import MOST_NAMED, BadRows
 from geolookup.model.addresses import of_mask_after, range_ends
@@ -183,11 +184,8 @@ def site_of(
         try:
             fields[key] = _degrees(value, key) if key in DEGREES else _field_text(value, key)
         except ValueError as error:
-            bad.add(
-                where.problem(
-                    f"{key} is not {'a number of degrees' if key in DEGREES else 'text'}", str(error), key, str(value)
-                )
-            )
+            kind = f"{key} is not {'a number of degrees' if key in DEGREES else 'text'}"
+            bad.add(where.problem(kind, reason(error), key, str(value)))
             wrong += 1
     blocks = None if "blocks" in missing else _blocks(values["blocks"], where, bad)
     if wrong or blocks is None:

@@ -58,7 +58,7 @@ static int read_head(const unsigned char **at, const unsigned char *end, int *ki
     *kind = *p >> 5;
     *size = *p++ & 31;
     if (!*kind) {
-        if (p >= end)
+        if (p >= end || !*p) /* a map in the form of later types: one byte longer, and never written so */
             return 0;
         *kind = *p++ + 7;
     }

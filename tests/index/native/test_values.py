@@ -64,6 +64,7 @@ def test_a_key_that_comes_twice_and_what_is_no_bytes_are_no_value() -> None:
     twice = mmdb.map_of([(mmdb.text("a"), mmdb.uint16(1)), (mmdb.text("a"), mmdb.uint16(2))])
     assert natively(twice) is None
     assert natively(mmdb.text(b"\xff")) is None
+    assert natively(b"\0\0") is None is plain(b"\0\0")  # an empty map, one byte longer than one is
     with pytest.raises(TypeError):
         native.part(memoryview(b"\0\0"), "text", 0)
 

@@ -198,7 +198,7 @@ class _Things:
         known = self.parts if len(self.parts) else np.zeros(1, np.uint64)
         found = self.homes
         for key in self._keys:
-            said = known[np.minimum(self._arrays[key], len(known) - 1)]
+            said = known[np.minimum(self._arrays[key].astype(np.int64), len(known) - 1)]
             found = _mixed(found ^ _mixed(said ^ np.uint64(zlib.crc32(key.encode()))))
         return found
 

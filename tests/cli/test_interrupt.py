@@ -175,9 +175,9 @@ def test_applying_a_file_says_whether_its_changes_were_made(home: str, tmp_path:
 BETWEEN = """
 import os, signal, sys
 from geolookup.state.editor import Sessions
-def between(*arguments, real=Sessions._publish):
+def between(*arguments, real=Sessions._publish, **more):
     os.kill(os.getpid(), signal.{name})
-    return real(*arguments)
+    return real(*arguments, **more)
 Sessions._publish = between
 sys.argv = ["geolookup", *sys.argv[1:]]
 from geolookup.__main__ import main

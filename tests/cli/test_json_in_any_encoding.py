@@ -57,6 +57,7 @@ ELSEWHERE = {
     "config init", "custom undo", "export csv", "export geofeed", "export mmdb", "export parquet",
     "generations diff", "generations rollback", "generations show", "hotel details", "hotel list", "hotel near",
     "outbox adopt", "outbox drop", "outbox edit", "outbox keep", "outbox restore", "outbox retry", "push",
+    "fleet follow", "fleet init", "fleet join", "fleet publish", "fleet root rotate", "fleet root sign", "fleet status",
     "rate put", "refresh", "serve-token", "source add", "source move", "source remove", "source show",
     "state backup", "state move", "state restore", "sync",
 }  # fmt: skip

@@ -35,6 +35,7 @@ def test_a_city_is_picked_and_a_site_made_by_the_keyboard_alone(tab: Any, consol
     tab.keyboard.type("10.99.0.0-10.99.0.29, 10.98.0.0/24")
     tab.keyboard.press("Enter")
     tab.get_by_role("region", name="Whose answer would change").get_by_text("286 IPv4").wait_for()
+    tab.wait_for_function("!document.querySelector('.htmx-settling, .htmx-added, .htmx-request')")  # it sets the focus
     tab.get_by_role("button", name="Create this site").focus()
     tab.keyboard.press("Enter")
     tab.get_by_role("heading", level=1, name="Our new office in Lyon").wait_for()

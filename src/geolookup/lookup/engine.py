@@ -142,7 +142,7 @@ class GeoLookup:
         It is opened when it is first asked for, follows what is published and edited by itself, and is closed with
         this.
 
-        :raises UnknownVrfError: if there is no VRF of this name: it names those that there are
+        :raises UnknownVrfError: if no VRF has this name; the message lists the names
         :raises SettingsError: if this stays with a kept generation
         """
         found = self._in_vrfs.get(vrf)

@@ -64,7 +64,7 @@ class SettingsError(GeoLookupError):
 
 
 class UnknownVrfError(SettingsError):
-    """No VRF has that name: it names those that there are."""
+    """No VRF has that name; the message lists the names."""
 
 
 class DataFileError(GeoLookupError):

@@ -364,7 +364,7 @@ class Editor:
         return self._sessions.ask(lambda session: sorted(session.vrfs.revisions()))
 
     def vrf_places(self, vrf: str) -> dict[str, Geolocation]:
-        """The places of a VRF by their names; none if there is no such VRF."""
+        """The places of a VRF, by their names; an unknown VRF has none."""
         return self._sessions.ask(lambda session: session.vrfs.places(vrf))
 
     def put_vrf_place(

@@ -61,7 +61,7 @@ def init(folder: str, root_keys: int, threshold: int, as_json: bool) -> None:
 
     \b
     Move the root keys to where no network is: they are needed only to change keys. The publish key
-    stays with the builder. root.json is for every reader, and is no secret.
+    stays with the builder. Every reader needs root.json, which may be public.
     Example: geolookup fleet init keys/
     """
     from geolookup.fleet import keys
@@ -80,7 +80,7 @@ def init(folder: str, root_keys: int, threshold: int, as_json: bool) -> None:
 @click.option(
     "--layer",
     type=click.Choice(["all", "default"]),
-    help="`default` leaves the custom geolocations out: whoever reads FOLDER can read them, too.",
+    help="`default` leaves the custom geolocations out, which all who can read FOLDER could read, too.",
 )
 @click.option("--licence-allows", is_flag=True, help="The licences of all sources let this fleet have their data.")
 @click.option("--follow", is_flag=True, help="Go on, and publish each change of what is served, until it is ended.")
@@ -122,7 +122,7 @@ def publish(
     done = call(take_over)
     if done.custom:
         output.note(
-            f"geolookup: whoever can read {done.place} can read the names and networks of "
+            f"geolookup: all who can read {done.place} can read the names and networks of "
             f"{count(done.custom, 'custom geolocation')}: --layer default leaves them out"
         )
     if done.vrfs:

@@ -190,7 +190,7 @@ def test_postal_codes_that_lost_a_zero_are_warned_of_and_left(tmp_path: Path) ->
     sites, problems = read(written(tmp_path / "a.csv", "Site,Land,PLZ,Netz\na,DE,1067,10.1.0.0/16\nb,CH,8001,\n"))
     assert sites[0].fields["postalcode"] == "1067"
     assert [note.partition(": ")[2] for note in problems.notes] == [
-        "1 postal codes that may have lost a zero (line 2: '1067' of DE, not '01067'?)"
+        "1 postal code that may have lost a zero (line 2: '1067' of DE, not '01067'?)"
     ]
 
 

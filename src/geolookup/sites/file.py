@@ -120,8 +120,8 @@ def _read(
     refuse_repetitions(sites, bad)
     bad.said += told.said
     for kind, (number, first) in told.converted.items():
-        bad.said.append(f"{path}: {number} {kind} ({first})")
-    bad.notes += [f"{path}: {number} {kind} ({first})" for kind, (number, first) in told.lost.items()]
+        bad.said.append(f"{path}: {count(number, *kind)} ({first})")
+    bad.notes += [f"{path}: {count(number, *kind)} ({first})" for kind, (number, first) in told.lost.items()]
     if problems is None:
         bad.refuse()
     return sites

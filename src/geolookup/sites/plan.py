@@ -10,16 +10,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from geolookup.base.text import count
-from geolookup.model.checked import checked_fields, lacks_coordinates
 from geolookup.model.errors import EditError
-from geolookup.model.fields import DEGREES, UNKNOWN
+from geolookup.model.fields import DEGREES
 from geolookup.model.types import Geolocation, IPBlock
 from geolookup.settings.table import Settings
 from geolookup.sites.changes import Change, Kind, block_changes, custom_layer, in_order, make, take_back
 from geolookup.sites.claims import Claims
-from geolookup.sites.site import Problems, Site, block_text
+from geolookup.sites.site import Problems, Site, block_text, refuse_wrong_fields
 from geolookup.sites.summary import Elsewhere, Owner, Summary
-from geolookup.sources.outlines import is_far, misfits
+from geolookup.sources.outlines import is_far
 from geolookup.state.base.actor import acting
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
@@ -370,16 +369,7 @@ def _check_fields(site: Site, before: Mapping[str, Any], bad: Problems, *, bare:
     """Check the fields as an edit would, and that the place of changed ones can be meant; ``bare`` as there."""
     changed = {name for name, value in site.fields.items() if name not in before or before[name] != value}
     moved = bool(changed & {"country", *DEGREES})
-    told = dict(misfits(site.fields)) if moved else {}
-    given = {} if bare and lacks_coordinates(site.fields) else dict.fromkeys(DEGREES, 0.0)
-    for name, value in site.fields.items():
-        if name in told:
-            bad.add(site.where.problem("coordinates are swapped", told[name], name))
-            continue
-        try:
-            checked_fields({**UNKNOWN, **given, name: value}, bare=bare)
-        except EditError as error:
-            bad.add(site.where.problem(f"{name} cannot be that", str(error), name, str(value)))
+    told = refuse_wrong_fields(site.fields, site.where, bad, moved=moved, bare=bare)
     if moved and not told and is_far(site.fields):
         country, latitude, longitude = (site.fields[name] for name in ("country", "latitude", "longitude"))
         far = site.where.error(f"latitude {latitude:g}, longitude {longitude:g} is far from {country}: is it right?")

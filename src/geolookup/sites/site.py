@@ -11,8 +11,8 @@ from geolookup.base.reasons import reason
 from geolookup.base.text import count
 from geolookup.files.tables import MOST_NAMED, BadRows
 from geolookup.model.addresses import of_mask_after, range_ends
-from geolookup.model.checked import wrong_name
-from geolookup.model.errors import DataFileError, InvalidAddressError, InvalidRangeError
+from geolookup.model.checked import checked_fields, lacks_coordinates, wrong_name
+from geolookup.model.errors import DataFileError, EditError, InvalidAddressError, InvalidRangeError
 from geolookup.model.fields import DEGREES, FIELD_NAMES, UNKNOWN
 from geolookup.model.types import IPBlock
 from geolookup.sources.outlines import misfits
@@ -189,12 +189,30 @@ def site_of(
             wrong += 1
     blocks = None if "blocks" in missing else _blocks(values["blocks"], where, bad)
     if wrong or blocks is None:
-        for key, told in misfits({**UNKNOWN, **fields}):
-            bad.add(
-                where.problem("coordinates are swapped", told, key)
-            )  # it is read again in any case: then all of it is known
+        refuse_wrong_fields(fields, where, bad)  # now, so that the next attempt is the last
         return None
     return Site(name=name, fields=fields, blocks=blocks, where=where, unsaid=unsaid, vrf=vrf)
+
+
+def refuse_wrong_fields(
+    fields: Mapping[str, Any], where: Where, bad: Problems, *, moved: bool = True, bare: bool = True
+) -> bool:
+    """Add each field that no edit takes, as far as they are known; ``bare`` as in `checked_fields`.
+
+    ``moved`` asks also for a place that can be meant; true is returned if it cannot.
+    """
+    told = dict(misfits({**UNKNOWN, **fields})) if moved else {}
+    given = {} if bare and lacks_coordinates(fields) else dict.fromkeys(DEGREES, 0.0)
+    for name, value in fields.items():
+        if name in told:
+            kind = "coordinates are swapped" if name in DEGREES else f"{name} cannot be that"
+            bad.add(where.problem(kind, told[name], name, str(value)))
+            continue
+        try:
+            checked_fields({**UNKNOWN, **given, name: value}, bare=bare)
+        except EditError as error:
+            bad.add(where.problem(f"{name} cannot be that", str(error), name, str(value)))
+    return bool(told)
 
 
 def _field_text(value: Any, key: str) -> str:

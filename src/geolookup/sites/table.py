@@ -35,6 +35,12 @@ _DIGITS: Final = {
 }
 _SHOWN_COLUMNS: Final = 12
 
+#: Things of a kind that are counted: the words for one of them, and for several.
+Kind = tuple[str, str]
+_PAIRS: Final = ("pair of coordinates in one cell", "pairs of coordinates in one cell")
+_COUNTRIES: Final = ("country in words", "countries in words")
+_ZEROS: Final = ("postal code that may have lost a zero", "postal codes that may have lost a zero")
+
 
 @dataclass(slots=True)
 class Read:
@@ -42,15 +48,15 @@ class Read:
 
     said: list[str] = field(default_factory=list)
     read_as: dict[str, list[str]] = field(default_factory=dict)
-    converted: dict[str, tuple[int, str]] = field(default_factory=dict)
-    lost: dict[str, tuple[int, str]] = field(default_factory=dict)
+    converted: dict[Kind, tuple[int, str]] = field(default_factory=dict)
+    lost: dict[Kind, tuple[int, str]] = field(default_factory=dict)
 
-    def convert(self, kind: str, example: str) -> None:
+    def convert(self, kind: Kind, example: str) -> None:
         """Count what was read otherwise than it stands."""
         number, first = self.converted.get(kind, (0, example))
         self.converted[kind] = number + 1, first
 
-    def lose(self, kind: str, example: str) -> None:
+    def lose(self, kind: Kind, example: str) -> None:
         """Count what may have been lost before the file was read."""
         number, first = self.lost.get(kind, (0, example))
         self.lost[kind] = number + 1, first
@@ -281,7 +287,7 @@ class _Rows:
                 values["latitude"] = text
             else:
                 values.update(zip(DEGREES, pair, strict=True))
-                self._told.convert("coordinates in one cell", f"line {line}: {text!r:.40}")
+                self._told.convert(_PAIRS, f"line {line}: {text!r:.40}")
         for name in DEGREES:
             text = values.get(name, "")
             if text.strip() == "":
@@ -289,12 +295,13 @@ class _Rows:
             elif (read := degrees_of(text, name)) is not None:
                 values[name] = read[0]
                 if read[1]:
-                    self._told.convert(f"coordinates {read[1]}", f"line {line}: {text!r:.40} is {read[0]}")
+                    kind = (f"coordinate {read[1]}", f"coordinates {read[1]}")
+                    self._told.convert(kind, f"line {line}: {text!r:.40} is {read[0]}")
         country = values.get("country", "")
         code = country_of(country)
         if code is not None and code != country.strip():
             values["country"] = code
-            self._told.convert("countries in words", f"line {line}: {country!r:.40} is {code}")
+            self._told.convert(_COUNTRIES, f"line {line}: {country!r:.40} is {code}")
         self._warn_of_zeros(values, line)
         return values
 
@@ -302,9 +309,7 @@ class _Rows:
         postal, country = values.get("postalcode", ""), str(values.get("country", "")).upper()
         if postal.isdigit() and len(postal) == _DIGITS.get(country, 0) - 1:
             whole = f"0{postal}"
-            self._told.lose(
-                "postal codes that may have lost a zero", f"line {line}: {postal!r} of {country}, not {whole!r}?"
-            )
+            self._told.lose(_ZEROS, f"line {line}: {postal!r} of {country}, not {whole!r}?")
 
     def _blocks(self, row: list[str], where: Where) -> list[str]:
         if "first" in self._at:

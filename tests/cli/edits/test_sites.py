@@ -251,7 +251,7 @@ def test_all_bad_rows_are_named_up_to_twenty(command: Command, tmp_path: Path) -
     ]
     path.write_text("\n".join([EXCEL.splitlines()[0].removeprefix("\ufeff"), *rows]))
     command("custom", "apply", path, exits=1)
-    told = command.error.partition(": 1 countries in words (line 2: 'Germany' is DE)\n")[2].splitlines()
+    told = command.error.partition(": 1 country in words (line 2: 'Germany' is DE)\n")[2].splitlines()
     assert told[0].endswith("24 problems, of 3 kinds:")
     assert told[1].endswith("'10.1.0.0/33' is not a network: after the slash stands a number of bits, 0 to 32")
     assert told[1].startswith("1 row: is not a network or range; the first: ")
@@ -277,6 +277,20 @@ def test_all_bad_rows_are_named_up_to_twenty(command: Command, tmp_path: Path) -
     command("custom", "apply", path, exits=1)
     assert "line 2: site 'b': latitude 2.35, longitude 48.85 is not in FR, and would be with the two" in command.error
     assert command.json("outbox", "list") == []
+
+
+def test_all_that_is_wrong_with_a_row_is_named_at_once_and_counted_by_its_own_kind(
+    command: Command, tmp_path: Path
+) -> None:
+    path = tmp_path / "sites.csv"
+    header = EXCEL.splitlines()[0].removeprefix("\ufeff")
+    path.write_text(f"{header}\na;Absurdistan;;;;50;200;;;;10.1.0.0/33\n")
+    failed = json.loads(command("custom", "plan", path, "--json", exits=1))
+    assert failed["kinds"] == {
+        "is not a network or range": 1,
+        "country cannot be that": 1,
+        "longitude cannot be that": 1,
+    }
 
 
 def test_a_plan_and_an_apply_say_which_added_blocks_others_keep_in_part(command: Command, tmp_path: Path) -> None:

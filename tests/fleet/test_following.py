@@ -136,6 +136,8 @@ def test_commands_from_keys_to_a_reader(
     monkeypatch.setenv("GEOLOOKUP_HOME", str(tmp_path / "second"))
     assert _run(capsys, "fleet", "status")[0] == 2
     assert _run(capsys, "fleet", "follow")[0] == 2
+    code, _, told = _run(capsys, "fleet", "join", f"file://{keys}", "--root", f"{keys}/root.json")
+    assert (code, "not the address of a web server, which begins with https://" in told) == (2, True)
     code, out, _ = _run(capsys, "fleet", "join", served.url, "--root", f"{keys}/root.json")
     assert (code, "joined the fleet" in out) == (0, True)
     for words, said in (

@@ -174,6 +174,8 @@ class Downloader:
         if target.scheme == "http" and addresses.is_loopback(target.host) and addresses.is_loopback(first.host):
             return
         shown = self.shown(str(target.copy_with(query=None, fragment=None)))
+        if target is first and target.scheme != "http":
+            raise SettingsError(f"{what}: not the address of a web server, which begins with https://")
         if target is first:
             raise SettingsError(f"{what}: plain http:// is for loopback addresses only: use https://")
         raise UpstreamAnswerError(f"{what}: it redirects to {shown}, which is not https")

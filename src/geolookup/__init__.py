@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from geolookup.lookup.record import Record
     from geolookup.model.errors import (
         BlockError,
+        ChangedSinceError,
         ColumnError,
         DataFileError,
         DefaultGeolocationError,
@@ -96,6 +97,7 @@ __all__ = [
     "BlockError",
     "BlockLike",
     "BlockObject",
+    "ChangedSinceError",
     "ColumnError",
     "CoveringBlock",
     "DataFileError",

@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -338,6 +339,9 @@ def test_after_any_files_the_layer_is_what_the_last_one_says(many: list[list[Sit
             assert len(layer(editor)) == 1 + len(sites)
 
 
+MOMENT = re.compile(r"[0-9T:.-]{23}Z")
+
+
 @examples(15)
 @given(files(), files(), st.sampled_from(["toml", "csv"]))
 @example([site("a", city="p"), site("b", city="p")], [], "toml")
@@ -368,7 +372,8 @@ def test_an_export_applied_changes_nothing_here_and_on_a_fresh_machine(
         made = apply_sites(editor, read_sites(path), file=path)
         assert made.edits == ()
         assert (layer(editor), editor.outbox()) == (before, pending)
-        assert write_sites(export_sites(editor), form) == text
+        # Of another moment, if the names of what no file had named are known by now.
+        assert MOMENT.sub("", write_sites(export_sites(editor), form)) == MOMENT.sub("", text)
         assert apply_sites(editor, read_sites(path), file=path, prune_all=True).changes == ()
         with fresh(copies) as there:
             expected = layer(there)

@@ -5,6 +5,7 @@ show this table. Light, since ``geolookup 8.8.8.8`` ends with a status of it too
 """
 
 from geolookup.model.errors import (
+    ChangedSinceError,
     ColumnError,
     EditError,
     GeoLookupError,
@@ -95,6 +96,7 @@ _BY_ERROR: tuple[tuple[type[GeoLookupError], int], ...] = (
     (WrongUpstreamError, USAGE),
     (UnknownGenerationError, USAGE),
     (TooMuchGoneError, HELD),
+    (ChangedSinceError, HELD),
     (WideBlockError, HELD),
     (EditError, USAGE),
     (InvalidRangeError, USAGE),

@@ -73,20 +73,23 @@ class Opened:
     UTF-16 is read as UTF-8.
     """
 
-    def __init__(self, path: str | os.PathLike[str], limits: Limits, *, sheet: str | None = None) -> None:
-        """Open a file, an archive, a workbook or a folder.
+    def __init__(
+        self, path: str | os.PathLike[str], limits: Limits, *, sheet: str | None = None, name: str | None = None
+    ) -> None:
+        """Open a file, an archive, a workbook or a folder; ``name`` is for messages, if that is not its path.
 
         :raises DataFileError: if it cannot be read, is damaged at its beginning, or is larger than the limits allow
         """
-        self.name = os.fspath(path)
+        path = os.fspath(path)
+        self.name = path if name is None else name
         self._limits = limits
         self._sheet = sheet
         self._closing: list[zipfile.ZipFile | IO[bytes]] = []
         try:
-            if os.path.isdir(self.name):
+            if os.path.isdir(path):
                 found = [member for inside, full in self._files() for member in self._file(full, full, inside)]
             else:
-                found = list(self._file(self.name, self.name, ""))
+                found = list(self._file(path, self.name, ""))
         except BaseException:
             self.close()
             raise
@@ -126,7 +129,7 @@ class Opened:
         with reading_errors(name), open(path, "rb") as file:
             magic = file.read(4)
         if is_zip(magic) and not inside:
-            yield from self._zip(path)
+            yield from self._zip(path, name)
             return
 
         def open_plain() -> BoundedStream:
@@ -192,20 +195,20 @@ class Opened:
                 head = stream.read(HEAD_BYTES)
             yield Member(f"{name}: {entry_name}", entry_name, head, open_entry, None)
 
-    def _zip(self, path: str) -> Iterator[Member]:
-        with reading_errors(path):
+    def _zip(self, path: str, archive_name: str) -> Iterator[Member]:
+        with reading_errors(archive_name):
             archive = zipfile.ZipFile(path)
             self._closing.append(archive)
             workbook = is_workbook(archive)
         if workbook:
-            yield from self._workbook(path)
+            yield from self._workbook(path, archive_name)
             return
         entries = archive.infolist()
         self._check_count(len(entries))
         for entry in entries:
             if entry.is_dir() or entry.filename.startswith("__MACOSX/"):
                 continue
-            name = f"{path}: {entry.filename}"
+            name = f"{archive_name}: {entry.filename}"
 
             def open_entry(entry: zipfile.ZipInfo = entry, name: str = name) -> BoundedStream:
                 with reading_errors(name):
@@ -214,20 +217,20 @@ class Opened:
 
             yield from self._layers(name, entry.filename, open_entry, None, 1)
 
-    def _workbook(self, path: str) -> Iterator[Member]:
+    def _workbook(self, path: str, name: str) -> Iterator[Member]:
         with open(path, "rb") as file:
-            content, sheets = convert(path, file, sheet=self._sheet)
+            content, sheets = convert(name, file, sheet=self._sheet)
         self._closing.append(content)
         for sheet in sheets:
 
             def open_sheet(sheet: Sheet = sheet) -> BoundedStream:
-                return BoundedStream(path, Part(content, sheet.begin, sheet.end), self._limits, None)
+                return BoundedStream(name, Part(content, sheet.begin, sheet.end), self._limits, None)
 
             with open_sheet() as stream:
                 head = stream.read(HEAD_BYTES)
             alone = len(sheets) == 1
-            name = path if alone else f"{path}, sheet {harmless(sheet.name, 40)!r}"
-            yield Member(name, "" if alone else sheet.name, head, open_sheet, None, is_sheet=True)
+            shown = f"{name}, sheet {harmless(sheet.name, 40)!r}"
+            yield Member(shown, "" if alone else sheet.name, head, open_sheet, None, is_sheet=True)
 
 
 class _Closing:

@@ -37,7 +37,8 @@
     │   ├── DefaultGeolocationError   default geolocations can be neither edited nor deleted
     │   ├── UnknownGeolocationError   no custom geolocation has that locid
     │   ├── WideBlockError            a block of more public addresses than a person is likely to mean
-    │   └── TooMuchGoneError          a file of sites that would delete more than the guard allows
+    │   ├── TooMuchGoneError          a file of sites that would delete more than the guard allows
+    │   └── ChangedSinceError         a file of sites that would revert what others changed since it was made
     ├── PlanError                 a saved plan that cannot be applied
     └── ServiceError              the reference service cannot start or do what was asked
         └── RequestRefusedError       a request that it answers with a problem (RFC 9457)
@@ -239,6 +240,10 @@ class WideBlockError(EditError):
 
 class TooMuchGoneError(EditError):
     """A file of sites after which more would be gone than the guard allows: a person must accept it."""
+
+
+class ChangedSinceError(EditError):
+    """A file of sites that would revert what others changed since it was made: a person must say what to keep."""
 
 
 class PlanError(GeoLookupError):

@@ -1,15 +1,17 @@
 """A file of sites, which people keep: TOML, CSV or a workbook, read; and written as TOML or CSV."""
 
-import io
+import contextlib
 import os
 import re
-from collections.abc import Iterable, Mapping
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, BinaryIO, Literal, TypeAlias
 
 from geolookup.base.text import count, harmless
 from geolookup.files.formats import compression_named
-from geolookup.files.opened import HEAD_BYTES, Member, Opened, content_of
+from geolookup.files.opened import Member, Opened
 from geolookup.files.streams import BoundedStream, Limits, reading_errors
 from geolookup.model.errors import DataFileError
 from geolookup.model.fields import DEGREES, FIELD_NAMES
@@ -71,33 +73,53 @@ def read_sites(
     :raises SettingsError: if ``fields`` names something that a site does not have
     :raises MissingExtraError: if decompressing it needs a package that is not installed
     """
-    chosen = form
-    if stream is None:
-        chosen = form or (
-            "toml" if _plain(path).endswith(".toml") else "csv" if _plain(path).endswith(_TABLES) else None
-        )
-        if not os.path.exists(path):
-            raise DataFileError(f"{path}: cannot be read: no such file")
-        if os.path.isdir(path):
-            raise DataFileError(f"{path}: is a directory: give the name of a file")
-        opened = Opened(path, _LIMITS, sheet=sheet)
-        try:
-            return _read(path, opened.members, chosen, delimiter, fields or {}, problems, vrf_global)
-        finally:
-            opened.close()
-    with reading_errors(path):
-        data = content_of(path, stream, sheet=sheet).read()
+    if stream is not None:
+        with _kept(path, stream) as kept:
+            return _read(kept, path, form, delimiter, sheet, fields or {}, problems, vrf_global)
+    chosen = form or ("toml" if _plain(path).endswith(".toml") else "csv" if _plain(path).endswith(_TABLES) else None)
+    if not os.path.exists(path):
+        raise DataFileError(f"{path}: cannot be read: no such file")
+    if os.path.isdir(path):
+        raise DataFileError(f"{path}: is a directory: give the name of a file")
+    return _read(path, path, chosen, delimiter, sheet, fields or {}, problems, vrf_global)
 
-    def again() -> BoundedStream:
-        return BoundedStream(path, io.BytesIO(data), _LIMITS, None)
 
-    member = Member(path, "", data[:HEAD_BYTES], again, None, is_sheet=False)
-    return _read(path, [member], chosen, delimiter, fields or {}, problems, vrf_global)
+def sheets_of(name: str, stream: BinaryIO) -> list[str]:
+    """The sheets of a workbook that have rows, if there are several; of anything else none.
+
+    :raises DataFileError: if it cannot be read
+    """
+    with _kept(name, stream) as kept, contextlib.closing(Opened(kept, _LIMITS, name=name)) as opened:
+        return [member.inside for member in opened.members if member.is_sheet and member.inside]
+
+
+@contextlib.contextmanager
+def _kept(name: str, stream: BinaryIO) -> Iterator[str]:
+    """The path of a file with the rest of a stream, which can be read once: an archive is read from its end."""
+    with reading_errors(name), tempfile.NamedTemporaryFile(prefix="geolookup-") as file:
+        shutil.copyfileobj(BoundedStream(name, stream, _LIMITS, None), file)
+        file.flush()
+        yield file.name
 
 
 def _read(
+    file: str,
     path: str,
-    members: Iterable[Member],
+    form: Form | None,
+    delimiter: str | None,
+    sheet: str | None,
+    fields: Mapping[str, str],
+    problems: Problems | None,
+    vrf_global: str,
+) -> list[Site]:
+    with contextlib.closing(Opened(file, _LIMITS, sheet=sheet, name=path)) as opened:
+        member = _one(path, list(opened.members), fields, delimiter)
+        return _of(member, path, form, delimiter, fields, problems, vrf_global)
+
+
+def _of(
+    member: Member,
+    path: str,
     form: Form | None,
     delimiter: str | None,
     fields: Mapping[str, str],
@@ -105,18 +127,21 @@ def _read(
     vrf_global: str,
 ) -> list[Site]:
     bad = Problems() if problems is None else problems
-    member = _one(path, list(members), fields, delimiter)
     found: list[tuple[dict[str, Any], Where]]
     unsaid: frozenset[str] = frozenset()
     told = table.Read()
     if (form or ("toml" if _TOML.search(member.head) else "csv")) == "toml":
-        found = sites_toml.read(path, _text(member))
+        made_at, found = sites_toml.read(path, _text(member))
     else:
         found, told = table.read(member, bad, fields, delimiter)
+        made_at = told.made_at
         has = {*told.read_as, *(DEGREES if "coordinates" in told.read_as else ())}
         unsaid = frozenset(name for name in FIELD_NAMES if name not in has)
     sites = [site for values, where in found if (site := site_of(values, where, bad, unsaid)) is not None]
-    sites = [replace(site, vrf="") if vrf_global and site.vrf == vrf_global else site for site in sites]
+    sites = [
+        replace(site, vrf="" if site.vrf == vrf_global else site.vrf, made_at=made_at if site.made_from else "")
+        for site in sites
+    ]
     refuse_repetitions(sites, bad)
     bad.said += told.said
     for kind, (number, first) in told.converted.items():

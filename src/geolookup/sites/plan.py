@@ -16,10 +16,12 @@ from geolookup.model.types import Geolocation, IPBlock
 from geolookup.settings.table import Settings
 from geolookup.sites.changes import Change, Kind, block_changes, custom_layer, in_order, make, take_back
 from geolookup.sites.claims import Claims
-from geolookup.sites.site import Problems, Site, block_text, refuse_wrong_fields
+from geolookup.sites.since import Asked, Conflict, Keep, Since, digest_of, require_kept
+from geolookup.sites.site import Problems, Site, block_text, refuse_repetitions, refuse_wrong_fields
 from geolookup.sites.summary import Elsewhere, Owner, Summary
 from geolookup.sources.outlines import is_far
 from geolookup.state.base.actor import acting
+from geolookup.state.base.clock import now_text
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.outbox.payload import content_of, values_of
@@ -36,7 +38,8 @@ class SitesPlan:
     ``names`` are the geolocations that the sites have or get; those still to be created are missing. ``notes`` is
     what a person should know: values that the service stores in another form than the file, which are not sent again,
     sites without blocks, places far from their country, columns that are not read. ``elsewhere`` is what added blocks
-    do not get.
+    do not get. ``conflicts`` are the sites that others changed since the file was made, and of which nobody has said
+    what to keep.
     """
 
     changes: tuple[Change, ...]
@@ -44,6 +47,7 @@ class SitesPlan:
     names: dict[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     elsewhere: Elsewhere = field(default_factory=Elsewhere)
+    conflicts: tuple[Conflict, ...] = ()
 
     @property
     def edits(self) -> tuple[Change, ...]:
@@ -58,16 +62,18 @@ def plan_sites(
     prune_all: bool = False,
     problems: Problems | None = None,
     takes: Mapping[str, int | None] | None = None,
+    keep: Keep | None = None,
 ) -> SitesPlan:
     """The steps that `apply_sites` would make; nothing is changed. ``problems`` is what `read_sites` found already.
 
-    ``takes`` says which geolocation sites are, by their names: a number, or None for a new one.
+    ``takes`` says which geolocation sites are, by their names: a number, or None for a new one. ``keep`` says of which
+    sites that others changed since what they did stays; if it is None, the file has the last word on all.
 
     :raises DataFileError: if sites cannot be made as the file says: names the file, the line and the site of each
     """
     with editor.rehearsal():
         bad = Problems() if problems is None else problems
-        return _Planner(editor, sites, prune_all=prune_all, bad=bad, takes=takes or {}).plan()
+        return _Planner(editor, sites, prune_all=prune_all, bad=bad, takes=takes or {}, keep=keep).plan()
 
 
 def apply_sites(
@@ -79,26 +85,30 @@ def apply_sites(
     guard: Settings | None = None,
     problems: Problems | None = None,
     takes: Mapping[str, int | None] | None = None,
+    keep: Keep | None = None,
 ) -> SitesPlan:
     """Make the custom layer match the file, all of it in one transaction, or nothing.
 
     A geolocation that an earlier file named and this one does not is deleted; with ``prune_all`` every other custom
-    one too. ``guard`` are the settings that say how much may go; None if anything may. ``problems`` and
-    ``takes`` are as in `plan_sites`. The result is the plan as it was made, new locids
+    one too. ``guard`` are the settings that say how much may go; None if anything may. ``problems``,
+    ``takes`` and ``keep`` are as in `plan_sites`. The result is the plan as it was made, new locids
     included; applied again, it has no changes.
 
     :raises DataFileError: if sites cannot be made as the file says; nothing was changed
+    :raises ChangedSinceError: if others changed sites, and ``keep`` does not say what stays; nothing was changed
     :raises TooMuchGoneError: if more would be gone than the guard allows; nothing was changed
     :raises WideBlockError: if a site would get very many public addresses, and there is a guard; nothing was changed
     """
     editor.sessions.back_up()
     with acting(f"apply {file}"), editor.transaction():
         bad = Problems() if problems is None else problems
-        plan = _Planner(editor, sites, prune_all=prune_all, bad=bad, takes=takes or {}).plan()
+        planner = _Planner(editor, sites, prune_all=prune_all, bad=bad, takes=takes or {}, keep=keep)
+        plan = planner.plan()
+        require_kept(plan.conflicts, file)
         if guard is not None:
             plan.summary.require_allowed(guard, file)
         names = dict(plan.names)
-        where = {site.name: site.where for site in sites}
+        where = {site.name: site.where for site in planner.sites}
         made = []
         for step in plan.changes:
             try:
@@ -109,20 +119,28 @@ def apply_sites(
                     raise
                 raise where[step.site].error(str(error)) from error
         editor.keep_sites(names, file=file)
+        editor.sessions.ask(lambda session: session.steps.note_apply(""))
     return replace(plan, changes=tuple(made), names=names)
 
 
 def preview_sites(
-    editor: Editor, sites: list[Site], *, prune_all: bool = False, takes: Mapping[str, int | None] | None = None
+    editor: Editor,
+    sites: list[Site],
+    *,
+    prune_all: bool = False,
+    takes: Mapping[str, int | None] | None = None,
+    keep: Keep | None = None,
 ) -> list[Laid]:
     """The custom layer as `apply_sites` would leave it; nothing is changed.
 
-    A rehearsal makes it with the same edits, so it cannot differ from what they would make.
+    Where others changed sites and ``keep`` does not say what stays, the file has its way. A rehearsal makes it with
+    the same edits, so it cannot differ from what they would make.
 
     :raises DataFileError: as `apply_sites` does
     """
     with editor.rehearsal():
-        apply_sites(editor, sites, file="", prune_all=prune_all, takes=takes)
+        whose = None if keep is None else replace(keep, others=keep.others or "mine")
+        apply_sites(editor, sites, file="", prune_all=prune_all, takes=takes, keep=whose)
         return editor.custom()
 
 
@@ -135,9 +153,10 @@ def export_sites(editor: Editor, *, as_served: bool = False) -> list[Site]:
     :raises EditsDamagedError: if edits.db is damaged, unless ``as_served``
     """
     if as_served:
-        places, names = editor.served(), dict[int, str]()
+        places, names, made_at = editor.served(), dict[int, str](), ""
     else:
         with editor.rehearsal():
+            made_at = editor.sessions.ask(lambda session: session.steps.newest_moment()) or now_text()
             places = [laid.place for laid in editor.custom()]
             names = {locid: name for name, locid in editor.sites().items()}
     taken = {names[place.locid] for place in places if place.locid in names}
@@ -154,7 +173,9 @@ def export_sites(editor: Editor, *, as_served: bool = False) -> list[Site]:
                     again += 1
                     name = f"{base} ({again})"
             taken.add(name)
-        sites.append(Site(name=name, fields=place.fields(), blocks=tuple(sorted(place.ipblocks))))
+        made_from = digest_of(content_of(place)) if made_at else ""
+        blocks = tuple(sorted(place.ipblocks))
+        sites.append(Site(name=name, fields=place.fields(), blocks=blocks, made_from=made_from, made_at=made_at))
     return sorted(sites, key=lambda site: (site.name.casefold(), site.name))
 
 
@@ -167,10 +188,19 @@ class _Planner:
     """One plan in the making: edits that need not be sent are taken back in the caller's transaction or rehearsal."""
 
     def __init__(
-        self, editor: Editor, sites: list[Site], *, prune_all: bool, bad: Problems, takes: Mapping[str, int | None]
+        self,
+        editor: Editor,
+        sites: list[Site],
+        *,
+        prune_all: bool,
+        bad: Problems,
+        takes: Mapping[str, int | None],
+        keep: Keep | None,
     ) -> None:
         self._editor = editor
-        self._sites = sites
+        self.sites = sites
+        self._keep = keep
+        self._conflicts: list[Conflict] = []
         self._prune_all = prune_all
         self._bad = bad
         self._takes = takes
@@ -189,20 +219,22 @@ class _Planner:
 
         :raises DataFileError: if sites cannot be made as the file says
         """
-        for site in self._sites:
+        for site in self.sites:
             if site.vrf:  # `sites.vrfs` makes those
                 told = f"it belongs to the VRF {site.vrf}: `geolookup custom apply FILE` takes files with VRFs"
                 self._bad.add(site.where.problem("it belongs to a VRF", told, "vrf"))
-        if any(site.vrf for site in self._sites):
+        if any(site.vrf for site in self.sites):
             self._bad.refuse()
         names, claims, former = self._named()
-        self._sites = [self._completed(site, self._layer.get(names.get(site.name, 0))) for site in self._sites]
+        self.sites = [self._completed(site, self._layer.get(names.get(site.name, 0))) for site in self.sites]
         by_hand = self._editor.sessions.ask(lambda session: session.names.by_hand())
         doomed = [
             locid
             for locid in self._layer
             if locid not in names.values() and (self._prune_all or (locid in former and former[locid] not in by_hand))
         ]
+        if self._keep is not None:
+            doomed = self._kept(self._keep, names, doomed, former)
         taken_back = self._take_back(names, doomed, former)
         returned = {name for name, locid in names.items() if locid in self._deleted and locid in self._layer}
         names = {name: locid for name, locid in names.items() if locid in self._layer}
@@ -224,9 +256,9 @@ class _Planner:
         self._note_bare_sites()
         self._note_cities()
         owners = _owners(self._before.values())
-        after = {**others, **{block: names.get(site.name) for site in self._sites for block in site.blocks}}
+        after = {**others, **{block: names.get(site.name) for site in self.sites for block in site.blocks}}
         summary = Summary.of(
-            sites=len(self._sites),
+            sites=len(self.sites),
             governed=[self._before[locid] for locid in (*doomed, *names.values()) if locid in self._before],
             changes=[*taken_back, *found],
             returned=returned,
@@ -239,10 +271,11 @@ class _Planner:
             summary=summary,
             names=names,
             notes=(*self._not_kept, *self._bad.notes),
+            conflicts=tuple(self._conflicts),
             elsewhere=Elsewhere.of(
                 [
                     *(Owner(locid=place.locid, site=None, blocks=place.ipblocks) for place in staying),
-                    *(Owner(locid=names.get(site.name), site=site.name, blocks=site.blocks) for site in self._sites),
+                    *(Owner(locid=names.get(site.name), site=site.name, blocks=site.blocks) for site in self.sites),
                 ],
                 {block for block, owner in after.items() if owner is None or owners.get(block) != owner},
             ),
@@ -250,7 +283,7 @@ class _Planner:
 
     def _named(self) -> tuple[dict[str, int], dict[str, int], dict[int, str]]:
         """The geolocations of the sites; those of them that get another name; and the names of those that lose it."""
-        layer, deleted, unsent, sites = self._layer, self._deleted, self._unsent, self._sites
+        layer, deleted, unsent, sites = self._layer, self._deleted, self._unsent, self.sites
         in_file = {site.name for site in sites}
         known = {name: locid for name, locid in self._editor.sites().items() if locid in layer or locid in deleted}
         names = {name: locid for name, locid in known.items() if name in in_file}
@@ -273,6 +306,38 @@ class _Planner:
         gone = {locid: content_of(place) for locid, place in deleted.items() if locid not in names.values()}
         claims |= _reclaims_of(gone, [site for site in sites if site.name not in names])
         return names | claims, claims, former
+
+    def _kept(self, keep: Keep, names: dict[str, int], doomed: list[int], former: dict[int, str]) -> list[int]:
+        """Leave as it is what others changed since the file was made, if that shall be kept: what is deleted then."""
+        sent = {locid: fields for locid, (fields, kept) in self._stored.items() if self._has(locid, kept)}
+        since = self._editor.sessions.ask(lambda session: Since(session, self.sites, sent=sent))
+        known = self._editor.sites()
+        asked = Asked(keep, self._conflicts, self._bad)
+        sites: list[Site] = []
+        for site in self.sites:
+            place = self._layer.get(names.get(site.name, 0))
+            found = since.of(site, place, known.get(site.name, since.former(site.name)))
+            if not asked.stays(found, site.where):
+                sites.append(site)
+            elif place is None:
+                names.pop(site.name, None)
+            else:
+                sites.append(replace(site, fields=place.fields(), blocks=tuple(sorted(place.ipblocks))))
+        left = []
+        for locid in doomed:
+            place, name = self._layer[locid], former.get(locid, str(locid))
+            if not asked.stays(since.of_absent(name, place)):
+                left.append(locid)
+            elif locid in former:
+                names[name] = locid
+                sites.append(Site(name=name, fields=place.fields(), blocks=tuple(sorted(place.ipblocks))))
+        if len(left) != len(doomed) or sites != self.sites:
+            self.sites = sites
+            refuse_repetitions(sites, self._bad)
+        return left
+
+    def _has(self, locid: int, fields: Mapping[str, Any]) -> bool:
+        return locid in self._layer and self._layer[locid].fields() == fields
 
     def _completed(self, site: Site, place: Geolocation | None) -> Site:
         """The site with what its row does not say: as its place has it, and the coordinates of its city.
@@ -302,7 +367,7 @@ class _Planner:
         return city.coordinates
 
     def _take_back(self, names: dict[str, int], doomed: list[int], former: dict[int, str]) -> list[Change]:
-        in_file = {site.name: site for site in self._sites}
+        in_file = {site.name: site for site in self.sites}
         wanted: dict[int, Content | None] = dict.fromkeys(doomed)
         for name, locid in names.items():
             site, (sent, kept) = in_file[name], self._stored.get(locid, ({}, {}))
@@ -316,7 +381,7 @@ class _Planner:
         """The steps that make each site; ``others`` are the owners of blocks that no file named."""
         numbers = {name: locid for name, locid in self._editor.sites().items() if locid in self._forgotten}
         whole = not self._bad  # else a site that is left out may be the one that has the block
-        for site in self._sites:
+        for site in self.sites:
             owned = names.get(site.name)
             place = None if owned is None else self._layer[owned]
             if place is None:
@@ -347,7 +412,7 @@ class _Planner:
             )
 
     def _note_bare_sites(self) -> None:
-        bare = [site.name for site in self._sites if not site.blocks]
+        bare = [site.name for site in self.sites if not site.blocks]
         if bare:
             self._bad.notes.append(f"without blocks, so that no address resolves to them: {_listed(bare)}")
 

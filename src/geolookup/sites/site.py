@@ -23,7 +23,11 @@ KEYS = ("name", *FIELD_NAMES, "blocks")
 OPTIONAL_KEYS = tuple(DEGREES)
 #: The key of the routing domain that a site belongs to; it is in a file only if its sites belong to some.
 VRF = "vrf"
+#: The key of what an exported site was (`sites.since`), and of the moment of the export, of which a file has one.
+MADE_FROM = "made_from"
+MADE_AT = "made_at"
 
+_MADE_FROM = re.compile(r"([a-p]{12})?", re.ASCII)
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
 
 
@@ -64,7 +68,10 @@ class Where:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Something that is wrong with a row or site; ``message`` names the file, the line and the site."""
+    """Something that is wrong with a row or site; ``message`` names the file, the line and the site.
+
+    ``was`` and ``theirs`` are what a value was and is now, where others changed it since the file was made; else None.
+    """
 
     kind: str
     message: str
@@ -73,6 +80,8 @@ class Problem:
     column: str = ""
     value: str = ""
     write: str = ""
+    was: str | None = None
+    theirs: str | None = None
 
     def __str__(self) -> str:
         return self.message
@@ -92,7 +101,8 @@ class Site:
 
     ``fields`` are all of a geolocation's; a coordinate is None if the file leaves it out, which only suits a
     geolocation that has none. ``blocks`` are sorted, without repetitions. Of the ``unsaid`` fields the file has no
-    column: they stay as they are. ``vrf`` is its routing domain, empty for the global table.
+    column: they stay as they are. ``vrf`` is its routing domain, empty for the global table. ``made_from`` is a digest
+    of what an exported site was, at the moment ``made_at``; both are empty if the file does not say them.
     """
 
     name: str
@@ -100,6 +110,8 @@ class Site:
     blocks: tuple[IPBlock, ...]
     unsaid: frozenset[str] = frozenset()
     vrf: str = ""
+    made_from: str = field(default="", compare=False)
+    made_at: str = field(default="", compare=False)
     where: Where = field(default=Where(path="", find=_nowhere), compare=False, repr=False)
 
 
@@ -121,7 +133,8 @@ def blocks_text(blocks: Iterable[IPBlock], most: int = 20) -> str:
 class Problems(BadRows):
     """The problems of a file's sites, named all at once; ``notes`` are remarks on what may be right.
 
-    ``said`` is how a table was read, for a person to see before anything is done.
+    ``said`` is how a table was read, for a person to see before anything is done, and ``asked`` what others changed
+    since the file was made, of which a person must say what to keep.
     """
 
     def __init__(self) -> None:
@@ -129,6 +142,7 @@ class Problems(BadRows):
         self.notes: list[str] = []
         self.said: list[str] = []
         self.all: list[Problem] = []
+        self.asked: list[Problem] = []
 
     def add(self, problem: str | Exception | Problem) -> None:
         """Note one."""
@@ -171,7 +185,12 @@ def site_of(
     if vrf != "" and (wrong_vrf := wrong_name(vrf)) is not None:
         bad.add(where.problem("the name of a VRF is not one", f"{VRF}: {wrong_vrf}", VRF, str(vrf)))
         vrf = ""
-    unknown = [key for key in values if key not in (*KEYS, VRF)]
+    made_from = values.get(MADE_FROM, "")
+    if not isinstance(made_from, str) or not _MADE_FROM.fullmatch(made_from):
+        other = f"{MADE_FROM} is {made_from!r:.40}, which no export wrote: leave it as it was, or empty it"
+        bad.add(where.problem(f"{MADE_FROM} is not what an export wrote", other, MADE_FROM, str(made_from)))
+        made_from = ""
+    unknown = [key for key in values if key not in (*KEYS, VRF, MADE_FROM)]
     missing = [key for key in KEYS if key not in values and key not in OPTIONAL_KEYS and key not in unsaid]
     for key in unknown:
         bad.add(where.problem("unknown key", f"unknown key {key!r}: a site has {', '.join(KEYS)}", key))
@@ -191,7 +210,7 @@ def site_of(
     if wrong or blocks is None:
         refuse_wrong_fields(fields, where, bad)  # now, so that the next attempt is the last
         return None
-    return Site(name=name, fields=fields, blocks=blocks, where=where, unsaid=unsaid, vrf=vrf)
+    return Site(name=name, fields=fields, blocks=blocks, where=where, unsaid=unsaid, vrf=vrf, made_from=made_from)
 
 
 def refuse_wrong_fields(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from geolookup.base.text import count, harmless
-from geolookup.files.headers import SEPARATORS, WORDS, Header, alike, fields_of, find_header
+from geolookup.files.headers import SEPARATORS, WORDS, Header, alike, field_of, fields_of, find_header
 from geolookup.files.opened import Member
 from geolookup.files.streams import Limits
 from geolookup.files.tables import Table
@@ -16,15 +16,16 @@ from geolookup.model.addresses import split_blocks
 from geolookup.model.errors import DataFileError, SettingsError
 from geolookup.model.fields import DEGREES, FIELD_NAMES
 from geolookup.model.written import country_of, degrees_of, pair_of
-from geolookup.sites.site import KEYS, VRF, Problems, Site, Where, block_text
+from geolookup.sites.site import KEYS, MADE_FROM, VRF, Problems, Site, Where, block_text
 
 #: What a column may hold, by the names that ``--field`` takes.
-COLUMNS: Final = (*KEYS, VRF, "coordinates", "first", "last")
+COLUMNS: Final = (*KEYS, VRF, MADE_FROM, "coordinates", "first", "last")
 #: What people call the columns; a field that has no words there is known by its own name.
 _WORDS: Final = {**{name: (alike(name),) for name in COLUMNS}, **WORDS}
 #: A site of thousands of blocks is one long value.
 _LIMITS: Final = Limits(line_bytes=1 << 26, expanded_bytes=1 << 30)
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9:.]+)?|[0-9]{2}:[0-9]{2}:[0-9]{2}")
+_MOMENT: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
 _NUMBER: Final = re.compile(r"[0-9]+([.,][0-9]+)?([eE][+-]?[0-9]+)?")
 _ERROR: Final = re.compile(r"#(N/A|NV|REF!|VALUE!|NAME\?|DIV/0!|NUM!|NULL!|BEZUG!|WERT!|ERROR)|(Err|Fehler):[0-9]+")
 #: Digits of postal codes, where many begin with a zero that a spreadsheet takes for no digit.
@@ -44,9 +45,13 @@ _ZEROS: Final = ("postal code that may have lost a zero", "postal codes that may
 
 @dataclass(slots=True)
 class Read:
-    """What became of a table: ``said`` is how it was read, for a person to look at before anything is done."""
+    """What became of a table: ``said`` is how it was read, for a person to look at before anything is done.
+
+    ``made_at`` is the moment of the export that it was, "" if it does not say it.
+    """
 
     said: list[str] = field(default_factory=list)
+    made_at: str = ""
     read_as: dict[str, list[str]] = field(default_factory=dict)
     converted: dict[Kind, tuple[int, str]] = field(default_factory=dict)
     lost: dict[Kind, tuple[int, str]] = field(default_factory=dict)
@@ -138,11 +143,13 @@ def _said(path: str, header: Header, at: Mapping[str, Sequence[int]]) -> Read:
     others = [column for place, column in enumerate(header.columns) if place not in used and column]
     read_as = {name: [header.columns[place] for place in places] for name, places in at.items()}
     said = Read(read_as=read_as)
+    if (made := _MOMENT.search(" ".join(read_as.get(MADE_FROM, [])))) is not None:
+        said.made_at = made[0]
     if header.titles:
         shown = "; ".join(harmless(title, 60) for title in header.titles[:3])
         more = " …" if len(header.titles) > 3 else ""
         said.said.append(f"{path}: line {header.skip + 1} names the columns; above it are titles: {shown}{more}")
-    if any([name] != [column.lower() for column in columns] for name, columns in read_as.items()):
+    if any([name] != [column.lower() for column in columns] for name, columns in read_as.items() if name != MADE_FROM):
         listed = (f"{name} = {', '.join(map(repr, columns))}" for name, columns in read_as.items())
         said.said.append(f"{path}: read as {'; '.join(listed)}")
     if others:
@@ -163,7 +170,8 @@ class _Rows:
         self._told = told
         self._columns = {name: header.columns[places[0]] for name, places in at.items()}
         # An export of ours says what the service has, to the last blank.
-        self._ours = tuple(column.lower() for column in header.columns) == KEYS
+        names = [field_of(column, {MADE_FROM: (alike(MADE_FROM),)}) or column.lower() for column in header.columns]
+        self._ours = tuple(names[: len(KEYS)]) == KEYS and {*names[len(KEYS) :]} <= {VRF, (MADE_FROM, 0)}
 
     def leave_out(self, number: int, line: int | None, reason: str, *, count: int = 1) -> None:
         """See `files.tables.Report`."""
@@ -275,11 +283,12 @@ class _Rows:
 
     def _values(self, row: list[str], where: Where) -> dict[str, Any]:
         """The values of the fields that have columns; coordinates that mean numbers are such."""
-        of = {name: row[places[0]] for name, places in self._at.items() if name in ("name", VRF, *FIELD_NAMES)}
+        keys = ("name", VRF, MADE_FROM)
+        of = {name: row[places[0]] for name, places in self._at.items() if name in (*keys, *FIELD_NAMES)}
         if not self._ours:
             of = {name: value.strip() for name, value in of.items()}
         # A name has no blanks around it, and cells often do.
-        values: dict[str, Any] = {**of, **{key: of[key].strip() for key in ("name", VRF) if key in of}}
+        values: dict[str, Any] = {**of, **{key: of[key].strip() for key in keys if key in of}}
         line = where.line()
         if "coordinates" in self._at and (text := row[self._at["coordinates"][0]].strip()):
             pair = pair_of(text)
@@ -342,10 +351,11 @@ def write(sites: list[Site]) -> str:
     # Python before 3.13 leaves a lone carriage return without quotation marks, and then refuses to read it.
     returns = any("\r" in str(value) for site in sites for value in site.fields.values())
     writer = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL if returns else csv.QUOTE_MINIMAL)
-    has_vrfs = any(site.vrf for site in sites)
-    writer.writerow((*KEYS, VRF) if has_vrfs else KEYS)
+    has_vrfs, made_at = any(site.vrf for site in sites), max((site.made_at for site in sites), default="")
+    more = [*([VRF] if has_vrfs else []), *([f"{MADE_FROM} ({made_at})"] if made_at else [])]
+    writer.writerow((*KEYS, *more))
     for site in sites:
         values = ["" if site.fields[name] is None else site.fields[name] for name in FIELD_NAMES]
-        more = [site.vrf] if has_vrfs else []
-        writer.writerow([site.name, *values, " ".join(map(block_text, site.blocks)), *more])
+        ends = [*([site.vrf] if has_vrfs else []), *([site.made_from] if made_at else [])]
+        writer.writerow([site.name, *values, " ".join(map(block_text, site.blocks)), *ends])
     return out.getvalue()

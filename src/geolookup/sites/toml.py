@@ -9,7 +9,7 @@ import tomli_w
 
 from geolookup.base.reasons import reason
 from geolookup.model.errors import DataFileError
-from geolookup.sites.site import KEYS, VRF, Site, Where, block_text
+from geolookup.sites.site import KEYS, MADE_AT, MADE_FROM, VRF, Site, Where, block_text
 
 _HEADER = """\
 # The organisation's sites. `geolookup custom plan FILE` shows what would change, `geolookup custom apply FILE` does it.
@@ -27,8 +27,9 @@ _TOKENS = re.compile(
 )
 
 
-def read(path: str, text: str) -> list[tuple[dict[str, Any], Where]]:
-    """The sites' values as TOML has them, each with its position.
+def read(path: str, text: str) -> tuple[str, list[tuple[dict[str, Any], Where]]]:
+    """The moment of the export that the file was, "" if it does not say it; the sites' values as TOML has them, each
+    with its position.
 
     :raises DataFileError: if the text is not TOML, or holds anything but sites
     """
@@ -43,7 +44,7 @@ def read(path: str, text: str) -> list[tuple[dict[str, Any], Where]]:
         raise DataFileError(f"{path}: is not TOML: {reason(error)}") from error
     lines = _Lines(text)
     for key in document:
-        if key != "site":
+        if key not in ("site", MADE_AT):
             line = lines.of_key(key)
             raise DataFileError(
                 f"{path}{'' if line is None else f', line {line}'}: unknown key {key!r}: "
@@ -53,7 +54,10 @@ def read(path: str, text: str) -> list[tuple[dict[str, Any], Where]]:
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise DataFileError(f"{path}: has no [[site]] (for no site at all, write `site = []`)")
     lines.expect(len(tables))
-    return [
+    made_at = document.get(MADE_AT, "")
+    if not isinstance(made_at, str):
+        raise DataFileError(f"{path}, line {lines.of_key(MADE_AT)}: {MADE_AT} is text: leave it as an export wrote it")
+    return made_at, [
         (table, Where(path=path, find=functools.partial(lines.find, number))) for number, table in enumerate(tables)
     ]
 
@@ -63,9 +67,11 @@ def write(sites: list[Site]) -> str:
     tables = []
     for site in sites:
         values = {"name": site.name, **site.fields, "blocks": [block_text(block) for block in site.blocks]}
-        more = {VRF: site.vrf} if site.vrf else {}
+        more = {key: value for key, value in ((VRF, site.vrf), (MADE_FROM, site.made_from)) if value}
         tables.append({**{key: values[key] for key in KEYS if values[key] is not None}, **more})
-    return _HEADER + "\n" + tomli_w.dumps({"site": tables})
+    moment = max((site.made_at for site in sites), default="")
+    made_at = {MADE_AT: moment} if moment else {}
+    return _HEADER + "\n" + tomli_w.dumps({**made_at, "site": tables})
 
 
 class _Lines:

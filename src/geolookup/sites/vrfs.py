@@ -12,11 +12,14 @@ from geolookup.model.checked import checked_fields, meant_fields, wrong_name
 from geolookup.model.errors import EditError, TooMuchGoneError
 from geolookup.model.types import Geolocation, IPBlock
 from geolookup.settings.table import Settings
+from geolookup.sites.since import Asked, Conflict, Keep, Since, digest_of, require_kept
 from geolookup.sites.site import Problems, Site, block_text, blocks_text
 from geolookup.state.base.actor import acting
+from geolookup.state.base.clock import now_text
 from geolookup.state.editor import Editor
-from geolookup.state.edits.outbox.payload import values_of
+from geolookup.state.edits.outbox.payload import content_of, values_of
 from geolookup.state.edits.places.place import Content
+from geolookup.state.edits.session import EditSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +60,7 @@ class VrfPlan:
     known: int
     known_blocks: int
     untouched: tuple[str, ...]
+    conflicts: tuple[Conflict, ...] = ()
 
     def describe(self) -> list[str]:
         """The counts in a line or two."""
@@ -97,12 +101,18 @@ def by_vrf(sites: Sequence[Site], vrf: str | None) -> dict[str, list[Site]]:
     return found
 
 
-def plan_vrfs(editor: Editor, sites: Mapping[str, Sequence[Site]], problems: Problems) -> VrfPlan:
+def plan_vrfs(
+    editor: Editor, sites: Mapping[str, Sequence[Site]], problems: Problems, keep: Keep | None = None
+) -> VrfPlan:
     """The steps that `apply_vrfs` would make; nothing is changed. ``sites`` are by VRF.
+
+    ``keep`` says of which sites that others changed since what they did stays; if it is None, the file has the last
+    word on all.
 
     :raises DataFileError: if a site cannot be made: names the file, the line and the site of each
     """
     found = []
+    conflicts: list[Conflict] = []
     known = known_blocks = 0
     for vrf, wanted in sites.items():
         there = editor.vrf_places(vrf)
@@ -112,11 +122,12 @@ def plan_vrfs(editor: Editor, sites: Mapping[str, Sequence[Site]], problems: Pro
             problems.add(f"VRF {vrf!r:.60}: {wrong}")
         names: set[str] = set()
         owners: dict[IPBlock, Site] = {}
+        wanted = [_completed(site, there.get(site.name)) for site in wanted]
+        if keep is not None:
+            asked = Asked(keep, conflicts, problems)
+            wanted = editor.sessions.ask(lambda session: _kept(session, vrf, wanted, there, asked))  # noqa: B023 - now
         for site in wanted:
             before = there.get(site.name)
-            if before is not None and site.unsaid:
-                known_fields = before.fields()
-                site = replace(site, fields={**site.fields, **{name: known_fields[name] for name in site.unsaid}})
             _check(site, before, names, owners, problems)
             if before is None or (before.fields(), tuple(before.ipblocks)) != (site.fields, site.blocks):
                 found.append(VrfChange(vrf=vrf, name=site.name, before=before, after=site))
@@ -132,7 +143,36 @@ def plan_vrfs(editor: Editor, sites: Mapping[str, Sequence[Site]], problems: Pro
         known=known,
         known_blocks=known_blocks,
         untouched=tuple(vrf for vrf in editor.vrfs() if vrf not in sites),
+        conflicts=tuple(conflicts),
     )
+
+
+def _completed(site: Site, before: Geolocation | None) -> Site:
+    if before is None or not site.unsaid:
+        return site
+    known = before.fields()
+    return replace(site, fields={**site.fields, **{name: known[name] for name in site.unsaid}})
+
+
+def _kept(
+    session: EditSession, vrf: str, sites: Sequence[Site], there: Mapping[str, Geolocation], asked: Asked
+) -> list[Site]:
+    """The sites with what others changed of them since the file was made, if that shall be kept."""
+    since = Since(session, sites, vrf=vrf)
+    kept: list[Site] = []
+    for site in sites:
+        place = there.get(site.name)
+        if not asked.stays(since.of(site, place), site.where):
+            kept.append(site)
+        elif place is not None:
+            kept.append(replace(site, fields=place.fields(), blocks=tuple(sorted(place.ipblocks))))
+    absent = there.keys() - {site.name for site in sites}
+    kept += [
+        Site(name=name, fields=there[name].fields(), blocks=tuple(sorted(there[name].ipblocks)), vrf=vrf)
+        for name in sorted(absent)
+        if asked.stays(since.of_absent(name, there[name]))
+    ]
+    return kept
 
 
 def _check(
@@ -161,16 +201,19 @@ def apply_vrfs(
     file: str,
     problems: Problems,
     guard: Settings | None = None,
+    keep: Keep | None = None,
 ) -> VrfPlan:
     """Make the places of these VRFs those that are given, all of it in one transaction, or nothing.
 
-    ``guard`` are the settings that say how much may go; None if anything may.
+    ``guard`` are the settings that say how much may go; None if anything may. ``keep`` is as in `plan_vrfs`.
 
     :raises DataFileError: if a site cannot be made; nothing was changed
+    :raises ChangedSinceError: if others changed sites, and ``keep`` does not say what stays; nothing was changed
     :raises TooMuchGoneError: if more would be gone than the guard allows; nothing was changed
     """
     with acting(f"apply {file}"), editor.sessions.transaction() as session:
-        plan = plan_vrfs(editor, sites, problems)
+        plan = plan_vrfs(editor, sites, problems, keep)
+        require_kept(plan.conflicts, file)
         reasons = [] if guard is None else plan.reasons_to_hold(guard)
         if reasons:
             raise TooMuchGoneError(
@@ -185,13 +228,23 @@ def apply_vrfs(
                 fields = checked_fields(change.after.fields, bare=True)
                 content = Content(values_of(fields), frozenset(change.after.blocks))
                 session.vrfs.put(change.vrf, change.name, content, change.before)
+        for vrf in sites:
+            session.steps.note_apply(vrf)
     return plan
 
 
 def export_vrf(editor: Editor, vrf: str) -> list[Site]:
     """Every place of a VRF as a site, sorted by name."""
+    made_at = editor.sessions.ask(lambda session: session.steps.newest_moment()) or now_text()
     found = [
-        Site(name=name, fields=place.fields(), blocks=tuple(sorted(place.ipblocks)), vrf=vrf)
+        Site(
+            name=name,
+            fields=place.fields(),
+            blocks=tuple(sorted(place.ipblocks)),
+            vrf=vrf,
+            made_from=digest_of(content_of(place)),
+            made_at=made_at,
+        )
         for name, place in editor.vrf_places(vrf).items()
     ]
     return sorted(found, key=lambda site: (site.name.casefold(), site.name))

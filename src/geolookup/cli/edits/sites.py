@@ -4,7 +4,7 @@ import contextlib
 import io
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -22,6 +22,7 @@ from geolookup.history.preview import with_custom_layer
 from geolookup.model.errors import GeoLookupError, StateDamagedError, UnknownVrfError
 from geolookup.sites.file import Form, form_of, read_sites, write_sites
 from geolookup.sites.plan import SitesPlan, apply_sites, export_sites, plan_sites, preview_sites
+from geolookup.sites.since import Conflict, Keep, Whose
 from geolookup.sites.site import Problems, Site
 from geolookup.sites.vrfs import VrfPlan, apply_vrfs, by_vrf, export_vrf, plan_vrfs
 from geolookup.state.editor import Editor
@@ -49,8 +50,19 @@ _take_option = click.option(
     metavar="SITE=LOCID",
     help="Which geolocation a site is, if several may be: its number, or `new`; may be repeated.",
 )
+_keep_option = click.option(
+    "--keep",
+    "keeps",
+    multiple=True,
+    metavar="[SITE=]theirs|mine",
+    help="What to do with sites that others changed since FILE was made: leave them as they are now (theirs), or make "
+    "them as FILE says (mine); all of them, or one; may be repeated.",
+)
 _report_option = click.option(
-    "--report", metavar="FILE.csv", help="Write everything that is wrong to a file, with line, column and value."
+    "--report",
+    metavar="FILE.csv",
+    help="Write everything that is wrong to a file, with line, column and value; and what others changed, with what it "
+    "was, is and shall be.",
 )
 _accept_option = click.option(
     "--accept",
@@ -71,6 +83,7 @@ _prune_option = click.option(
 @_columns_option
 @_vrf_option
 @_take_option
+@_keep_option
 @_report_option
 @impact.addresses_option
 @json_option
@@ -81,6 +94,7 @@ def plan(
     file: str,
     prune_all: bool,
     takes: tuple[str, ...],
+    keeps: tuple[str, ...],
     addresses: str | None,
     vrf: str | None,
     as_json: bool,
@@ -104,15 +118,15 @@ def plan(
     """
     if file == addresses == "-":
         raise click.UsageError("FILE and --addresses cannot both be standard input")
-    taken = _taken(takes)
+    taken, keep = _taken(takes), _kept(keeps)
     with _reporting(file, as_json=as_json, **reading) as (read, problems):
         parts = by_vrf(read, vrf)
         sites = parts.pop("", [])
-        of_vrfs = plan_vrfs(editor, parts, problems) if parts else None
+        of_vrfs = plan_vrfs(editor, parts, problems, keep) if parts else None
         if of_vrfs is not None and not sites:
-            _say_vrfs(of_vrfs, as_json=as_json)
+            _say_vrfs(of_vrfs, problems, as_json=as_json)
             return exit_codes.DONE
-        found = plan_sites(editor, sites, prune_all=prune_all, problems=problems, takes=taken)
+        found = plan_sites(editor, sites, prune_all=prune_all, problems=problems, takes=taken, keep=keep)
     tally = Tally()
     held = found.summary.reasons_to_hold(load_settings())
     held += of_vrfs.reasons_to_hold(load_settings()) if of_vrfs is not None else []
@@ -121,7 +135,7 @@ def plan(
         answer["vrfs"] = [step.as_dict() for step in of_vrfs.changes]
     changed: tuple[list[ChangedAnswer], int] | None = None
     if addresses is not None:
-        layer = preview_sites(editor, sites, prune_all=prune_all, takes=taken)
+        layer = preview_sites(editor, sites, prune_all=prune_all, takes=taken, keep=keep)
         directory = state_directory(load_settings())
         with with_custom_layer(directory, layer) as (before, after):
             counts = find_impact(before, after)
@@ -137,6 +151,7 @@ def plan(
     if changed is not None:
         impact.say_impact(counts, None)
         impact.say_changed(*changed)
+    _say_conflicts((*found.conflicts, *(() if of_vrfs is None else of_vrfs.conflicts)))
     if held:
         output.warn(f"`geolookup custom apply` needs --accept for this: {'; '.join(held)}")
     number = len(found.edits) + (0 if of_vrfs is None else len(of_vrfs.changes))
@@ -158,6 +173,7 @@ def plan(
 @_columns_option
 @_vrf_option
 @_take_option
+@_keep_option
 @_report_option
 @json_option
 @pass_editor
@@ -168,6 +184,7 @@ def apply(
     prune_all: bool,
     accept: bool,
     takes: tuple[str, ...],
+    keeps: tuple[str, ...],
     vrf: str | None,
     as_json: bool,
     **reading: Any,
@@ -182,13 +199,15 @@ def apply(
     settings guard_sites_gone and guard_sites_share. So is one that gives a site more than a /8 of
     public addresses (IPv6: a /24), or a block of private and public ones. Applying a former FILE again takes back edits
     that were not sent yet; `geolookup custom undo` takes back the last apply.
+    Sites that somebody changed since FILE was exported (its column made_from says it; without it, since
+    your last apply) are named with who and when, and nothing is changed until --keep says what stays.
     Exit status: 0 done, 1 a site is malformed or cannot be made (nothing was changed), 3 it needs
-    --accept (nothing was changed).
+    --accept or --keep (nothing was changed).
 
     \b
     Example: geolookup custom apply sites.toml
     """
-    guard = None if accept else load_settings()
+    guard, keep = None if accept else load_settings(), _kept(keeps)
     of_vrfs: VrfPlan | None = None
     made: SitesPlan | None = None
     with _reporting(file, as_json=as_json, **reading) as (read, problems):
@@ -197,7 +216,7 @@ def apply(
         editor.sessions.back_up()
         with editor.transaction():
             if parts:
-                of_vrfs = apply_vrfs(editor, parts, file=shown(file), problems=problems, guard=guard)
+                of_vrfs = apply_vrfs(editor, parts, file=shown(file), problems=problems, guard=guard, keep=keep)
             if sites or not parts:
                 made = apply_sites(
                     editor,
@@ -207,10 +226,11 @@ def apply(
                     guard=guard,
                     problems=problems,
                     takes=_taken(takes),
+                    keep=keep,
                 )
     if made is None:
         assert of_vrfs is not None
-        _say_vrfs(of_vrfs, as_json=as_json, made=True)
+        _say_vrfs(of_vrfs, problems, as_json=as_json, made=True)
         return
     if as_json:
         more = {} if of_vrfs is None else {"vrfs": [step.as_dict() for step in of_vrfs.changes]}
@@ -235,8 +255,9 @@ def export(editor: Editor, /, file: str, form: Form | None, vrf: str | None) -> 
     """Write every custom geolocation to FILE (- for standard output, as TOML if --format does not say otherwise).
 
     \b
-    Applying the file again changes nothing. If edits.db is damaged, the ranges that lookups still
-    answer are written, without the names that files gave.
+    Applying the file again changes nothing. Its column or key made_from says what each site was, so that
+    `custom apply` notices what others change from now on: leave it as it is. If edits.db is damaged, the
+    ranges that lookups still answer are written, without the names that files gave.
     Example: geolookup custom export sites.toml
     """
     chosen = form or "toml" if file == "-" else form_of(file, form)
@@ -312,33 +333,66 @@ def _taken(takes: tuple[str, ...]) -> dict[str, int | None]:
     return found
 
 
+def _kept(keeps: tuple[str, ...]) -> Keep:
+    """The values of ``--keep``."""
+    sites: dict[str, Whose] = {}
+    others: Whose | None = None
+    for text in keeps:
+        name, equals, found = text.rpartition("=")
+        if found not in ("theirs", "mine") or (equals and not name):
+            raise click.UsageError(f"--keep {text!r:.60}: must be theirs, mine, SITE=theirs or SITE=mine")
+        whose: Whose = "theirs" if found == "theirs" else "mine"
+        if equals:
+            sites[name] = whose
+        else:
+            others = whose
+    return Keep(sites=sites, others=others)
+
+
 def _write_report(file: str, problems: Problems) -> None:
     text = io.StringIO()
-    header = ("kind", "line", "site", "column", "value", "what is wrong", "what to write")
+    header = ("kind", "line", "site", "column", "value", "what is wrong", "what to write", "was", "is now")
+    rows = [*problems.all, *problems.asked]
     output.csv_result(
         header,
-        ((p.kind, p.line or "", p.site, p.column, p.value, p.message, p.write) for p in problems.all),
+        (
+            (p.kind, p.line or "", p.site, p.column, p.value, p.message, p.write, p.was or "", p.theirs or "")
+            for p in rows
+        ),
         text,
     )
     with open_target(file) as out:
         out.write(text.getvalue().encode("utf-8"))
-    output.note(f"wrote {words.count(len(problems.all), 'bad row')} to {file}")
+    output.note(f"wrote {words.count(len(rows), 'bad row')} to {file}")
 
 
 def _problems_object(problems: Problems) -> dict[str, Any]:
     return {
         "problems": [each.as_dict() for each in problems.all],
         "kinds": {kind: len(each) for kind, each in problems.kinds().items()},
+        "changed_since": [each.as_dict() for each in problems.asked],
     }
 
 
-def _say_vrfs(found: VrfPlan, *, as_json: bool, made: bool = False) -> None:
+def _say_conflicts(conflicts: Sequence[Conflict]) -> None:
+    for conflict in conflicts:
+        output.warn(conflict.describe())
+    if conflicts:
+        output.warn(
+            f"{words.count(len(conflicts), 'site')} changed since the file was made: `geolookup custom apply` needs "
+            "--keep theirs or --keep mine for them; --report FILE.csv has the three versions side by side"
+        )
+
+
+def _say_vrfs(found: VrfPlan, problems: Problems, *, as_json: bool, made: bool = False) -> None:
     """Say a plan of VRFs alone, or what was made of it."""
     held = [] if made else found.reasons_to_hold(load_settings())
     if as_json:
-        output.json_result({"vrfs": [step.as_dict() for step in found.changes], "held": held})
+        changed = [each.as_dict() for each in problems.asked]
+        output.json_result({"vrfs": [step.as_dict() for step in found.changes], "held": held, "changed_since": changed})
         return
     _say_vrf_steps(found)
+    _say_conflicts(found.conflicts)
     if held:
         output.warn(f"`geolookup custom apply` needs --accept for this: {'; '.join(held)}")
     number = len(found.changes)
@@ -360,6 +414,7 @@ def _plan_object(found: SitesPlan, problems: Problems) -> dict[str, Any]:
         "claims": [step.as_dict() for step in found.changes if step.kind == "claim"],
         "sites": found.names,
         "reading": problems.said,
+        "changed_since": [each.as_dict() for each in problems.asked],
         "notes": list(found.notes),
     }
 

@@ -153,7 +153,7 @@ class EditSession:
     @property
     def steps(self) -> Steps:
         """The changes of transactions."""
-        return Steps(self._database)
+        return Steps(self._database, self._step)
 
     @property
     def layer(self) -> dict[int, Laid]:

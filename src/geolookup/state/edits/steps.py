@@ -4,10 +4,12 @@ An edit of the history says what the geolocation was before it and after it, so 
 regardless of what became of its edits since.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from geolookup.state.base.actor import who
 from geolookup.state.edits.outbox.payload import read_content
 from geolookup.state.edits.outbox.row import decoded
 from geolookup.state.edits.places.place import Content
@@ -54,11 +56,81 @@ class Step:
     vrfs: tuple[VrfPlaceChange, ...] = ()
 
 
-class Steps:
-    """The steps, within one transaction of edits.db."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A line of the history that changed a geolocation, or (``vrf`` and ``name``) a place of a VRF; or gave names.
 
-    def __init__(self, database: "Database") -> None:
+    ``names`` are as those of a `Step`. ``who`` did it at ``at``, ``via`` says from where.
+    """
+
+    number: int
+    at: str
+    who: str
+    via: str
+    locid: int | None
+    before: Content | None
+    after: Content | None
+    vrf: str = ""
+    name: str = ""
+    names: Mapping[str, tuple[int | None, int | None]]
+
+
+#: The last applies that are kept of each VRF, and of the global table.
+_MOST_APPLIES = 50
+_APPLIED = "applied:"
+
+
+class Steps:
+    """The steps, within one transaction of edits.db; ``own`` is that of this transaction, if it has one."""
+
+    def __init__(self, database: "Database", own: int | None = None) -> None:
         self._database = database
+        self._own = own
+
+    def lines(self, *, after: int = 0, since: str = "", locids: tuple[int, ...] = ()) -> list[Line]:
+        """The lines of other steps that changed the layer or names: with numbers above ``after``, younger than the
+        moment ``since``; all, or those of ``locids``. The oldest first.
+        """
+        sql = "SELECT * FROM history WHERE id > ? AND at > ? AND step IS NOT NULL AND step IS NOT ?"
+        if locids:
+            sql += f" AND locid IN ({', '.join('?' * len(locids))})"
+        found = self._database.query(f"{sql} ORDER BY id", (after, since, self._own, *locids))
+        return [_line(row) for row in found if row["before"] is not None or row["after"] is not None]
+
+    def newest_moment(self) -> str:
+        """The moment of the newest step; "" if there is none."""
+        sql = "SELECT max(at) AS at FROM history WHERE step IS NOT NULL"
+        return next((row["at"] or "" for row in self._database.query(sql)), "")
+
+    def _newest_line(self) -> int:
+        return next(int(row["id"] or 0) for row in self._database.query("SELECT max(id) AS id FROM history"))
+
+    def applied(self, vrf: str) -> int | None:
+        """The line after which a file was applied last, and not undone, to a VRF or (``""``) the global table.
+
+        If this user applied any, it is theirs: what another one's file changed since is news to them. None if there
+        was none.
+        """
+        numbers = [line for line, step, _ in self._applies(vrf) if self._stands(step)]
+        own = [line for line, step, user in self._applies(vrf) if user == who() and self._stands(step)]
+        return max(own or numbers, default=None)
+
+    def note_apply(self, vrf: str) -> None:
+        """Note that a file is applied, by this user in this step; nothing is written if nothing happened since."""
+        known, newest = self._applies(vrf), self._newest_line()
+        if [newest, who()] not in [[line, user] for line, _, user in known]:
+            known = [*known, (newest, self._own, who())][-_MOST_APPLIES:]
+            self._database.table("settings").upsert({"name": _APPLIED + vrf, "value": json.dumps(known)}, pk="name")
+
+    def _applies(self, vrf: str) -> list[tuple[int, int | None, str]]:
+        sql = "SELECT value FROM settings WHERE name = ?"
+        return [
+            tuple(each) for row in self._database.query(sql, (_APPLIED + vrf,)) for each in json.loads(row["value"])
+        ]
+
+    def _stands(self, step: int | None) -> bool:
+        sql = "SELECT 1 FROM steps WHERE id = ? AND undone_by IS NOT NULL"
+        return self._database.execute(sql, (step,)).fetchone() is None
 
     def newest(self, count: int) -> list[Step]:
         """The newest steps, the newest first, that neither undid others nor were undone."""
@@ -76,17 +148,36 @@ class Steps:
         vrfs: list[VrfPlaceChange] = []
         names: dict[str, tuple[int | None, int | None]] = {}
         at = ""
-        for line in self._database.query("SELECT * FROM history WHERE step = ? ORDER BY id", (number,)):
-            at = line["at"]
-            if line["what"] == SITES:
-                was, became = decoded(line["before"]), decoded(line["after"])
-                for name in was:
-                    names[name] = names.get(name, (was[name],))[0], became[name]
-                continue
-            before, after = (read_content(line[name]) for name in ("before", "after"))
-            if line["what"] == VRF_PLACE:
-                whose = decoded(line["after"] or line["before"])
-                vrfs.append(VrfPlaceChange(vrf=whose["vrf"], name=whose["name"], before=before, after=after))
-                continue
-            changes.append(LayerChange(locid=line["locid"], before=before, after=after))
+        for row in self._database.query("SELECT * FROM history WHERE step = ? ORDER BY id", (number,)):
+            line = _line(row)
+            at = line.at
+            for name, (was, became) in line.names.items():
+                names[name] = names.get(name, (was,))[0], became
+            if line.vrf:
+                vrfs.append(VrfPlaceChange(vrf=line.vrf, name=line.name, before=line.before, after=line.after))
+            elif row["what"] != SITES:
+                changes.append(LayerChange(locid=row["locid"], before=line.before, after=line.after))
         return Step(number=number, at=at, changes=tuple(changes), names=names, vrfs=tuple(vrfs))
+
+
+def _line(row: Mapping[str, Any]) -> Line:
+    names: dict[str, tuple[int | None, int | None]] = {}
+    content: dict[str, Content | None] = {"before": None, "after": None}
+    whose: Mapping[str, Any] = {}
+    if row["what"] == SITES:
+        was, became = decoded(row["before"]), decoded(row["after"])
+        names = {name: (was[name], became[name]) for name in was}
+    else:
+        content = {name: read_content(row[name]) for name in content}
+        whose = decoded(row["after"] or row["before"]) if row["what"] == VRF_PLACE else {}
+    return Line(
+        number=row["id"],
+        at=row["at"],
+        who=row["who"] or "somebody",
+        via=row["via"] or "",
+        locid=row["locid"],
+        vrf=whose.get("vrf", ""),
+        name=whose.get("name", ""),
+        names=names,
+        **content,
+    )

@@ -1,0 +1,247 @@
+"""What others changed of sites since a file of them was made, so that applying it does not revert that without a word.
+
+An export says what each site was (`digest_of`), and of which moment it is. A file that says nothing is held against the
+last apply. What a service brought by itself is told only by a digest.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+from geolookup.base.text import count
+from geolookup.model.errors import ChangedSinceError
+from geolookup.model.fields import FIELD_NAMES
+from geolookup.model.types import Geolocation
+from geolookup.sites.site import Problem, Problems, Site, Where, blocks_text
+from geolookup.state.edits.outbox.payload import content_of, described, values_of, written
+from geolookup.state.edits.places.place import Content
+from geolookup.state.edits.session import EditSession
+from geolookup.state.edits.steps import Line
+
+#: Whose version of a site is kept: ``theirs`` is what it is now, ``mine`` what the file says.
+Whose = Literal["theirs", "mine"]
+_LETTERS: Final = bytes.maketrans(b"0123456789abcdef", b"abcdefghijklmnop")
+_DIGEST_LETTERS: Final = 12
+_MOST_NAMED: Final = 20
+
+
+def digest_of(content: Content) -> str:
+    """A site's content in twelve letters; of letters alone, since a spreadsheet makes numbers of many digits."""
+    digest = hashlib.sha256(written(described(content)).encode("utf-8", "surrogatepass")).hexdigest().encode()
+    return digest.translate(_LETTERS)[:_DIGEST_LETTERS].decode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keep:
+    """What a person says of sites that others changed: by their names, and of all ``others``."""
+
+    sites: Mapping[str, Whose]
+    others: Whose | None = None
+
+    def of(self, name: str) -> Whose | None:
+        """Whose version of this site is kept, None if nobody says it."""
+        return self.sites.get(name, self.others)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """A site that is not what the file was made from: what it was (``base``), is now, and shall be by the file.
+
+    None stands for a site that is not there; ``is_known`` is false if nobody knows what it was. ``line`` says who
+    changed it last, None if the service did.
+    """
+
+    name: str
+    vrf: str
+    base: Content | None
+    theirs: Content | None
+    mine: Content | None
+    line: Line | None
+    is_known: bool = True
+
+    def columns(self) -> list[tuple[str, str, str, str]]:
+        """What differs: the field, and its text in the three versions."""
+        texts = [_texts(content) for content in (self.base, self.theirs, self.mine)]
+        if not self.is_known:
+            texts[0] = dict.fromkeys(texts[0], "?")
+        rows = [(name, *(each[name] for each in texts)) for name in texts[0]]
+        return [(name, base, theirs, mine) for name, base, theirs, mine in rows if len({theirs, mine}) > 1]
+
+    def who(self) -> str:
+        """Who did what, and when."""
+        if self.line is None:
+            return "the service changed it"
+        verb = "deleted" if self.theirs is None else "added" if self.base is None and self.is_known else "changed"
+        return f"{self.line.who} {verb} it at {self.line.at} ({self.line.via})"
+
+    def describe(self) -> str:
+        """Who did what and when, and what the file says."""
+        of = f"{self.name} of the VRF {self.vrf}" if self.vrf else self.name
+        who = self.who()
+        if self.mine is None:
+            return f"{of}: {who}, and the file does not have it"
+        if self.theirs is None:
+            return f"{of}: {who}, and the file has it"
+        told = "; ".join(
+            f"{name} was {base or 'empty'}, is {theirs or 'empty'}, and {mine or 'empty'} in the file"
+            for name, base, theirs, mine in self.columns()
+        )
+        return f"{of}: {who}: {told}"
+
+    def problems(self, where: Where | None) -> list[Problem]:
+        """Each value that differs, for ``--json`` and ``--report``; ``where`` is the site in the file, if there."""
+        return [
+            Problem(
+                kind="changed since the file was made",
+                message=self.describe(),
+                line=None if where is None else where.line(field),
+                site=self.name,
+                column=field if where is None else where.columns.get(field, field),
+                value=mine,
+                was=base,
+                theirs=theirs,
+            )
+            for field, base, theirs, mine in self.columns()
+        ]
+
+
+def _texts(content: Content | None) -> dict[str, str]:
+    if content is None:
+        return dict.fromkeys((*FIELD_NAMES, "blocks"), "")
+    blocks: Iterable[Any] = content.blocks
+    fields = {name: "" if value is None else str(value) for name, value in content.fields.items()}
+    return {**fields, "blocks": blocks_text(blocks)}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a person says of sites that others changed, and those of which nothing is said."""
+
+    keep: Keep
+    conflicts: list[Conflict]
+    problems: Problems
+
+    def stays(self, conflict: Conflict | None, where: Where | None = None) -> bool:
+        """True if what others did stays."""
+        whose = None if conflict is None else self.keep.of(conflict.name)
+        if conflict is not None and whose is None:
+            self.conflicts.append(conflict)
+            self.problems.asked.extend(conflict.problems(where))
+        return whose == "theirs"
+
+
+def require_kept(conflicts: Iterable[Conflict], file: str) -> None:
+    """Refuse to apply a file over what others changed.
+
+    :raises ChangedSinceError: names each site, who changed it and when, and says what to do
+    """
+    found = list(conflicts)
+    if not found:
+        return
+    named = [conflict.describe() for conflict in found[:_MOST_NAMED]]
+    more = [f"and {len(found) - _MOST_NAMED} more"] if len(found) > _MOST_NAMED else []
+    say = (
+        "Say which to keep: --keep theirs leaves them as they are now, --keep mine makes them as the file says, "
+        f"--keep '{found[0].name}=theirs' is about one. --report FILE.csv writes the three versions side by side. "
+        "Nothing was changed"
+    )
+    head = f"{file}: {count(len(found), 'site')} changed since the file was made, not by it:"
+    raise ChangedSinceError("\n".join([head, *named, *more, say]))
+
+
+class Since:
+    """The changes since a file of sites was made, or, if it does not say when, since the last apply.
+
+    It must be made before the session makes edits of its own. ``sent`` has the fields of places as a service was sent
+    them, where it stores others: by their number.
+    """
+
+    def __init__(
+        self, session: EditSession, sites: Iterable[Site], *, vrf: str = "", sent: Mapping[int, Mapping[str, Any]] = {}
+    ) -> None:
+        self._session = session
+        self._vrf = vrf
+        self._sent = sent
+        moments = [site.made_at for site in sites if site.made_from]
+        moment = max(moments, default="")
+        base = 0 if moment else session.steps.applied(vrf)
+        self._has_base = base is not None or bool(moments)
+        lines = [] if base is None else session.steps.lines(after=base, since=moment)
+        self._places: dict[Any, list[Line]] = {}
+        self._named: dict[str, tuple[Line, int | None]] = {}
+        self._gave: dict[int, Line] = {}
+        for line in lines:
+            if line.vrf == vrf and vrf:
+                self._places.setdefault(line.name, []).append(line)
+            elif not vrf and not line.vrf and line.locid is not None:
+                self._places.setdefault(session.now_shown(line.locid), []).append(line)
+            for name, (was, became) in () if vrf else line.names.items():
+                if name not in self._named and was is not None:
+                    self._named[name] = line, session.now_shown(session.shown(was))
+                if became is not None:
+                    self._gave[session.shown(became)] = line
+
+    def of(self, site: Site, place: Geolocation | None, former: int | None = None) -> Conflict | None:
+        """The conflict about a site of the file: its place as it is now, None if it is still to be created.
+
+        ``former`` is the number that a site of this name had.
+        """
+        mine = Content(values_of(site.fields), frozenset(site.blocks))
+        theirs = None if place is None else content_of(place)
+        if not self._has_base or mine == theirs:
+            return None
+        key = self._key(site.name, place, former)
+        lines = self._places.get(key, [])
+        if place is None:
+            lines = [line for line in lines if line.before is not None or line.after is not None]
+            gone = bool(lines) and lines[0].before is not None and lines[-1].after is None
+            return self._conflict(site.name, lines[0].before, None, mine, lines[-1]) if gone else None
+        if site.made_from:
+            return self._by_digest(site, place, lines, mine)
+        if not lines or lines[0].before == theirs:
+            return None
+        return self._conflict(site.name, lines[0].before, theirs, mine, lines[-1])
+
+    def _by_digest(self, site: Site, place: Geolocation, lines: list[Line], mine: Content) -> Conflict | None:
+        theirs = content_of(place)
+        fields = self._sent.get(place.locid)
+        as_sent = theirs if fields is None else Content(values_of(fields), theirs.blocks)
+        if site.made_from in (digest_of(theirs), digest_of(as_sent)):
+            return None
+        known = self._history(site.name, place)
+        if not lines and known and known[-1].after in (theirs, as_sent):
+            return None  # what was changed last was there already: the file is of another machine
+        contents = [content for line in known for content in (line.before, line.after) if content is not None]
+        base = next((content for content in contents if digest_of(content) == site.made_from), None)
+        last = lines[-1] if lines else None
+        return replace(self._conflict(site.name, base, theirs, mine, last), is_known=base is not None)
+
+    def _history(self, name: str, place: Geolocation) -> list[Line]:
+        if self._vrf:
+            return [line for line in self._session.steps.lines(locids=(place.locid,)) if line.name == name]
+        return self._session.steps.lines(locids=tuple(self._session.numbers_of(place.locid)))
+
+    def of_absent(self, name: str, place: Geolocation) -> Conflict | None:
+        """The conflict about a place that the file does not have, so that applying it would delete it."""
+        theirs = content_of(place)
+        lines = self._places.get(self._key(name, place, None), [])
+        if lines and lines[0].before != theirs:
+            return self._conflict(name, lines[0].before, theirs, None, lines[-1])
+        gave = None if self._vrf else self._gave.get(place.locid)
+        return None if gave is None else self._conflict(name, None, theirs, None, gave)
+
+    def former(self, name: str) -> int | None:
+        """The number that a site of this name had, before another file left it out."""
+        found = self._named.get(name)
+        return None if found is None else found[1]
+
+    def _key(self, name: str, place: Geolocation | None, former: int | None) -> Any:
+        if self._vrf:
+            return name
+        return former if place is None else place.locid
+
+    def _conflict(
+        self, name: str, base: Content | None, theirs: Content | None, mine: Content | None, line: Line | None
+    ) -> Conflict:
+        return Conflict(name=name, vrf=self._vrf, base=base, theirs=theirs, mine=mine, line=line)

@@ -1,0 +1,245 @@
+"""Two administrators of one state: the second does not revert what the first changed, and is told who and when."""
+
+import csv
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from geolookup.model.errors import ChangedSinceError
+from geolookup.sites.file import read_sites, write_sites
+from geolookup.sites.plan import apply_sites, export_sites, plan_sites
+from geolookup.sites.since import Keep
+from geolookup.sites.site import Problems
+from geolookup.sites.undo import undo
+from geolookup.state.base import actor
+from geolookup.state.editor import Editor
+from geolookup.state.edits import steps
+from geolookup.state.edits.outbox import history
+from tests.cli.lookup.test_lookup import command
+from tests.state.test_vrfs import state
+
+HEAD = "name,country,region,city,postalcode,latitude,longitude,dmacode,areacode,blocks\n"
+BONN = "Bonn,DE,,Bonn,,50.73,7.1,,,10.1.0.0/24\n"
+ULM = "Ulm,DE,,Ulm,,48.4,9.99,,,10.2.0.0/24\n"
+ASK = Keep(sites={})
+THEIRS, MINE = Keep(sites={}, others="theirs"), Keep(sites={}, others="mine")
+
+
+@pytest.fixture
+def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Editor:
+    monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
+    geo = state(tmp_path / "state")
+    monkeypatch.setenv("GEOLOOKUP_HOME", geo.home)
+    return geo.edit()
+
+
+@pytest.fixture
+def as_user(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def become(name: str) -> None:
+        monkeypatch.setattr(actor, "who", lambda: name)
+        monkeypatch.setattr(steps, "who", lambda: name)
+
+    assert history.actor is actor
+    return become
+
+
+def sheet(folder: Path, text: str, name: str = "sites.csv") -> str:
+    (folder / name).write_text(text, encoding="utf-8")
+    return str(folder / name)
+
+
+def apply(editor: Editor, path: str, keep: Keep | None = ASK) -> Any:
+    return apply_sites(editor, read_sites(path), file=path, keep=keep)
+
+
+def export(editor: Editor, folder: Path, form: Any = "csv") -> str:
+    return sheet(folder, write_sites(export_sites(editor), form), f"export.{form}")
+
+
+def cities(editor: Editor) -> dict[str, str]:
+    names = editor.site_names()
+    return {names[laid.place.locid]: laid.place.city for laid in editor.custom()}
+
+
+def edited(path: str, old: str, new: str) -> str:
+    text = Path(path).read_text("utf-8")
+    assert old in text
+    Path(path).write_text(text.replace(old, new), "utf-8")
+    return path
+
+
+def test_the_second_of_two_does_not_revert_the_first_by_the_commands(editor: Editor, tmp_path: Path) -> None:
+    def run(*arguments: str) -> Any:
+        return command("custom", *arguments)
+
+    assert run("apply", sheet(tmp_path, HEAD + BONN + ULM)).returncode == 0
+    mine, theirs = str(tmp_path / "mine.csv"), str(tmp_path / "theirs.csv")
+    for path in (mine, theirs):
+        assert run("export", path).returncode == 0
+    assert run("apply", edited(theirs, ",Bonn,,", ",Bonn am Rhein,,")).returncode == 0
+    edited(mine, ",Ulm,,", ",Ulm an der Donau,,")
+    planned = run("plan", mine)
+    assert planned.returncode == 0
+    assert "theirs.csv): city was Bonn, is Bonn am Rhein, and Bonn in the file" in planned.stderr.decode()
+    report = tmp_path / "report.csv"
+    refused = run("apply", mine, "--report", str(report))
+    assert refused.returncode == 3
+    assert f"Bonn: {actor.who()} changed it at 20" in refused.stderr.decode()
+    assert "--keep theirs" in refused.stderr.decode()
+    assert cities(editor) == {"Bonn": "Bonn am Rhein", "Ulm": "Ulm"}
+    with report.open(encoding="utf-8") as file:
+        (row,) = csv.DictReader(file)
+    assert [row[name] for name in ("line", "site", "column", "was", "is now", "value")] == [
+        *("2", "Bonn", "city", "Bonn", "Bonn am Rhein", "Bonn")
+    ]
+    (told,) = json.loads(run("apply", mine, "--json").stdout)["changed_since"]
+    assert (told["was"], told["theirs"], told["value"]) == ("Bonn", "Bonn am Rhein", "Bonn")
+    assert run("apply", mine, "--keep", "Bonn=theirs").returncode == 0
+    assert cities(editor) == {"Bonn": "Bonn am Rhein", "Ulm": "Ulm an der Donau"}
+    assert run("apply", mine, "--keep", "mine").returncode == 0
+    assert cities(editor)["Bonn"] == "Bonn"
+    assert run("apply", mine, "--keep", "ours").returncode == 2
+
+
+@pytest.mark.parametrize("form", ["csv", "toml"])
+def test_an_export_says_what_it_was_made_from(editor: Editor, tmp_path: Path, form: Any) -> None:
+    apply(editor, sheet(tmp_path, HEAD + BONN + ULM))
+    path = export(editor, tmp_path, form)
+    read = read_sites(path)
+    assert read == export_sites(editor)
+    assert [(each.made_from, each.made_at) for each in read] == [
+        (each.made_from, each.made_at) for each in export_sites(editor)
+    ]
+    assert all(each.made_from and each.made_at for each in read)
+    assert apply(editor, path).edits == ()
+    locid = editor.sites()["Bonn"]
+    editor.update(locid, city="Beuel")
+    (conflict,) = plan_sites(editor, read, keep=ASK).conflicts
+    assert conflict.columns() == [("city", "Bonn", "Beuel", "Bonn")]
+    editor.update(locid, city="Bonn")
+    assert plan_sites(editor, read, keep=ASK).conflicts == (), "it is what it was again"
+
+
+def test_what_both_changed_alike_is_no_conflict(editor: Editor, tmp_path: Path) -> None:
+    apply(editor, sheet(tmp_path, HEAD + BONN + ULM))
+    path = edited(export(editor, tmp_path), ",Bonn,,", ",Beuel,,")
+    editor.update(editor.sites()["Bonn"], city="Beuel")
+    assert apply(editor, path).edits == ()
+
+
+def test_what_others_added_since_is_not_deleted_without_a_word(editor: Editor, tmp_path: Path) -> None:
+    apply(editor, sheet(tmp_path, HEAD + BONN))
+    path = export(editor, tmp_path)
+    apply(editor, sheet(tmp_path, HEAD + BONN + ULM))
+    with pytest.raises(ChangedSinceError, match=r"Ulm: .* added it at .*, and the file does not have it"):
+        apply(editor, path)
+    assert apply(editor, path, THEIRS).edits == ()
+    assert cities(editor).keys() == {"Bonn", "Ulm"}
+    assert apply(editor, path, MINE).summary.deleted == 1
+    assert cities(editor).keys() == {"Bonn"}
+
+
+def test_a_row_that_was_deleted_from_an_export_is_no_conflict(editor: Editor, tmp_path: Path) -> None:
+    apply(editor, sheet(tmp_path, HEAD + BONN + ULM))
+    path = export(editor, tmp_path)
+    lines = Path(path).read_text("utf-8").splitlines(keepends=True)
+    Path(path).write_text("".join(line for line in lines if "Ulm" not in line), "utf-8")
+    assert apply(editor, path).summary.deleted == 1
+
+
+@pytest.mark.parametrize("by_file", [True, False])
+def test_what_others_deleted_since_does_not_come_back_without_a_word(
+    editor: Editor, tmp_path: Path, by_file: bool
+) -> None:
+    apply(editor, sheet(tmp_path, HEAD + BONN + ULM))
+    path = export(editor, tmp_path)
+    if by_file:
+        apply(editor, sheet(tmp_path, HEAD + BONN))
+    else:
+        editor.delete(editor.sites()["Ulm"])
+    with pytest.raises(ChangedSinceError, match=r"Ulm: .* deleted it at .*, and the file has it"):
+        apply(editor, path)
+    apply(editor, path, THEIRS)
+    assert cities(editor).keys() == {"Bonn"}
+    apply(editor, path, MINE)
+    assert cities(editor).keys() == {"Bonn", "Ulm"}
+
+
+def test_without_digests_the_last_apply_is_the_base(editor: Editor, tmp_path: Path, as_user: Any) -> None:
+    as_user("anna")
+    mine = sheet(tmp_path, HEAD + BONN + ULM, "anna.csv")
+    apply(editor, mine)
+    as_user("ben")
+    apply(editor, sheet(tmp_path, HEAD + BONN.replace(",Bonn,,", ",Beuel,,") + ULM, "ben.csv"))
+    as_user("anna")
+    with pytest.raises(ChangedSinceError, match=r"Bonn: ben changed it at .* \(apply .*ben.csv\)"):
+        apply(editor, mine)
+    as_user("ben")
+    assert apply(editor, sheet(tmp_path, HEAD + ULM, "ben.csv")).summary.deleted == 1, "ben's own apply is his base"
+    as_user("carl")
+    apply(editor, sheet(tmp_path, HEAD + ULM.replace(",Ulm,,", ",Neu-Ulm,,"), "carl.csv"))
+    assert cities(editor) == {"Ulm": "Neu-Ulm"}, "who has applied nothing goes on from the last apply of all"
+
+
+def test_an_apply_that_changes_nothing_is_a_base_too(editor: Editor, tmp_path: Path) -> None:
+    path = sheet(tmp_path, HEAD + BONN + ULM)
+    apply(editor, path)
+    editor.update(editor.sites()["Bonn"], city="Beuel")
+    apply(editor, edited(path, ",Bonn,,", ",Beuel,,"))
+    assert apply(editor, edited(path, ",Beuel,,", ",Bonn,,")).summary.changed == 1
+
+
+def test_an_undone_apply_is_no_base_and_no_change(editor: Editor, tmp_path: Path) -> None:
+    path = sheet(tmp_path, HEAD + BONN + ULM)
+    apply(editor, path)
+    apply(editor, edited(path, ",Bonn,,", ",Beuel,,"))
+    undo(editor)
+    assert cities(editor)["Bonn"] == "Bonn"
+    assert apply(editor, path).summary.changed == 1
+    editor.update(editor.sites()["Bonn"], city="Kessenich")
+    with pytest.raises(ChangedSinceError):
+        apply(editor, path)
+
+
+def test_a_file_of_another_state_is_not_held_against_this_one(editor: Editor, tmp_path: Path) -> None:
+    apply(editor, sheet(tmp_path, HEAD + BONN + ULM))
+    exported = [replace(site, made_from="abcdefghijkl", made_at="2999-01-01T00:00:00.000Z") for site in read_sites(
+        edited(export(editor, tmp_path), ",Bonn,,", ",Beuel,,")
+    )]  # fmt: skip
+    assert plan_sites(editor, exported, keep=ASK).conflicts == ()
+
+
+def test_a_digest_that_no_export_wrote_is_named(editor: Editor, tmp_path: Path) -> None:
+    apply(editor, sheet(tmp_path, HEAD + BONN))
+    path = export(editor, tmp_path)
+    digest = read_sites(path)[0].made_from
+    problems = Problems()
+    read_sites(edited(path, digest, digest.upper()), problems=problems)
+    assert "made_from is not what an export wrote" in problems.kinds()
+
+
+def test_places_of_vrfs_are_held_against_their_own_past(editor: Editor, tmp_path: Path) -> None:
+    def run(*arguments: str) -> Any:
+        return command("custom", *arguments)
+
+    path, exported = sheet(tmp_path, HEAD + BONN + ULM), str(tmp_path / "export.csv")
+    assert run("apply", path, "--vrf", "CUST-A").returncode == 0
+    assert run("export", exported, "--vrf", "CUST-A").returncode == 0
+    assert run("apply", edited(path, ",Bonn,,", ",Beuel,,"), "--vrf", "CUST-A").returncode == 0
+    assert run("apply", sheet(tmp_path, HEAD + BONN, "b.csv"), "--vrf", "CUST-B").returncode == 0
+    refused = run("apply", exported)
+    assert refused.returncode == 3
+    assert "Bonn of the VRF CUST-A: " in refused.stderr.decode()
+    assert "is Beuel" in refused.stderr.decode()
+    assert run("apply", exported, "--keep", "theirs").returncode == 0
+    assert editor.vrf_places("CUST-A")["Bonn"].city == "Beuel"
+    editor.remove_vrf_place("CUST-A", "Ulm")
+    assert "Ulm of the VRF CUST-A" in run("apply", exported, "--keep", "Bonn=mine").stderr.decode()
+    editor.put_vrf_place("CUST-A", "Köln", country="DE", city="Köln", blocks=["10.9.0.0/24"])
+    assert "Köln of the VRF CUST-A" in run("plan", exported).stderr.decode()
+    assert run("apply", exported, "--keep", "mine").returncode == 0
+    assert editor.vrf_places("CUST-A").keys() == {"Bonn", "Ulm"}

@@ -56,6 +56,10 @@ class Form:
         self.text(name)
         return str(self._fields.get(name, [""])[0])
 
+    def all(self, name: str) -> list[str]:
+        """The texts of all fields of a name, as they were sent."""
+        return [each for each in self._fields.get(name, []) if isinstance(each, str)]
+
     def number(self, name: str) -> int:
         """A whole number.
 

@@ -98,6 +98,57 @@ def test_a_sheet_that_lost_most_rows_needs_a_tick(console: RunningConsole, visit
     assert "changes made" in visitor.post("/custom/sheet", data={**sent, "accept": "yes"}).text
 
 
+def test_what_others_changed_since_is_shown_in_three_versions_and_asked(
+    console: RunningConsole, visitor: Visitor
+) -> None:
+    visitor.post("/custom/sheet", data={**hidden(upload(visitor, HEAD + LODZ + LYON).text), "step": "apply"})
+    mine = visitor.get("/export/sites.csv").text
+    with open_editor(console.home) as editor:
+        editor.update(editor.sites()["Lyon"], city="Villeurbanne")
+        editor.delete(editor.sites()["Łódź office"])
+    asked = upload(visitor, mine.replace("12.3.0.0/25", "12.3.0.0/26")).text
+    assert "Make these changes" not in asked
+    row = asked.partition('<th scope="row">city</th>')[2].partition("</tr>")[0]
+    assert re.findall(r">([^<>]+)</td>", row) == ["Lyon", "Villeurbanne", "Lyon"]
+    assert "deleted it at" in asked
+    assert asked.count('type="radio"') == 4
+    names = re.findall(r'name="changed-site" value="([^"]*)"', asked)
+    sent = {**hidden(asked), "changed-site": names}
+    keep = {f"keep-{number}": "mine" if name == "Lyon" else "theirs" for number, name in enumerate(names)}
+    half = visitor.post("/custom/sheet", data={**sent, "keep-0": keep["keep-0"]}).text
+    assert half.count('type="radio"') == 2, "the other is asked for again"
+    shown = visitor.post("/custom/sheet", data={**sent, **keep}).text
+    made = visitor.post("/custom/sheet", data={**hidden(shown), "changed-site": names, **keep, "step": "apply"})
+    assert "changes made" in made.text
+    with open_editor(console.home) as editor:
+        assert editor.get(editor.sites()["Lyon"]).place.city == "Lyon"
+        assert "Łódź office" not in {editor.site_names()[laid.place.locid] for laid in editor.custom()}
+
+
+def test_one_of_several_sheets_is_chosen_and_how_it_is_read_is_said(
+    console: RunningConsole, visitor: Visitor, tmp_path: Path
+) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.title = "2025"
+    for name, city in (("2025", "Paris"), ("2026", "Lyon")):
+        page = book[name] if name in book.sheetnames else book.create_sheet(name)
+        for row in (["Standort", "Ort", "Land", "Netz"], ["Filiale", city, "Frankreich", "12.9.0.0/24"]):
+            page.append(row)
+    book.save(tmp_path / "sites.xlsx")
+    page = visitor.get("/custom/sheet").text
+    content = (tmp_path / "sites.xlsx").read_bytes()
+    asked = visitor.post("/custom/sheet", data=hidden(page), files={"file": ("sites.xlsx", content)})
+    assert asked.status_code == 422
+    assert re.findall(r"<option[^>]*>([^<]*)", asked.text) == ["2025", "2026"]
+    shown = visitor.post("/custom/sheet", data={**hidden(asked.text), "which": "2026"}).text
+    assert "city = &#39;Ort&#39;" in shown
+    assert "1 country in words" in shown
+    visitor.post("/custom/sheet", data={**hidden(shown), "step": "apply"})
+    with open_editor(console.home) as editor:
+        assert editor.get(editor.sites()["Filiale"]).place.city == "Lyon"
+
+
 def test_an_undo_of_something_else_than_was_shown_is_refused(console: RunningConsole, visitor: Visitor) -> None:
     shown = form_of_undo(visitor)
     with open_editor(console.home) as editor:

@@ -1,9 +1,10 @@
 """A sheet of sites: uploaded, read and compared as `custom plan` does, applied as `custom apply` does, and undone."""
 
+import contextlib
 import io
 import secrets
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from litestar import get, post
@@ -15,8 +16,9 @@ from geolookup.console.forms import MAX_SHEET_BYTES, AnyRequest, Form, read_drop
 from geolookup.history.preview import EditPreview, preview_edit
 from geolookup.model.errors import EditError, GeoLookupError
 from geolookup.settings.table import Settings
-from geolookup.sites.file import read_sites
+from geolookup.sites.file import read_sites, sheets_of
 from geolookup.sites.plan import SitesPlan, apply_sites, plan_sites
+from geolookup.sites.since import Keep, Whose
 from geolookup.sites.site import Problems, Site
 from geolookup.sites.undo import Undone, plan_undo, undo
 from geolookup.state.editor import Editor
@@ -30,11 +32,12 @@ _AT_ONCE_SEGMENTS = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sheet:
-    """An uploaded sheet, as long as its plan is looked at."""
+    """An uploaded sheet, as long as its plan is looked at; ``sheet`` is the chosen one of its workbook."""
 
     number: str
     name: str
     content: bytes = field(repr=False)
+    sheet: str | None = None
 
     def read(self, settings: Settings) -> tuple[list[Site], Problems]:
         """Its sites, and what is wrong with others.
@@ -45,10 +48,18 @@ class _Sheet:
         sites = read_sites(
             self.name,
             stream=io.BytesIO(self.content),
+            sheet=self.sheet,
+            fields=settings.sites.fields,
             problems=problems,
             vrf_global=settings.sites.vrf_global,
         )
         return sites, problems
+
+    def sheets(self) -> list[str]:
+        """The sheets of the workbook, if it has several; of what cannot be read none."""
+        with contextlib.suppress(GeoLookupError):
+            return sheets_of(self.name, io.BytesIO(self.content))
+        return []
 
 
 class _Kept:
@@ -60,10 +71,17 @@ class _Kept:
 
     def keep(self, console: Console, name: str, content: bytes) -> _Sheet:
         """Keep a sheet in place of the one before."""
+        return self._keep(console, _Sheet(number=secrets.token_urlsafe(9), name=name, content=content))
+
+    def choose(self, console: Console, found: _Sheet, sheet: str) -> _Sheet:
+        """Keep it with the choice of one of its sheets."""
+        return self._keep(console, replace(found, sheet=sheet))
+
+    def _keep(self, console: Console, sheet: _Sheet) -> _Sheet:
         with self._lock:
             self._latest.clear()
-            found = self._latest[id(console)] = _Sheet(number=secrets.token_urlsafe(9), name=name, content=content)
-        return found
+            self._latest[id(console)] = sheet
+        return sheet
 
     def get(self, console: Console, number: str) -> _Sheet:
         """The sheet of this number.
@@ -90,23 +108,43 @@ def sheet_form(request: AnyRequest, console: NamedDependency[Console]) -> Html:
 def sheet(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """Show what an uploaded sheet would change, or make it so."""
     form: Form = request.state.form
+    found: _Sheet | None = None
     try:
         if form.text("step") == "apply":
             return _apply(console, form)
-        return _plan(request, console, _kept.keep(console, *read_dropped(request)))
+        if form.text("sheet"):
+            found = _kept.get(console, form.text("sheet"))
+            if form.text("which"):
+                found = _kept.choose(console, found, form.as_sent("which"))
+        else:
+            found = _kept.keep(console, *read_dropped(request))
+        return _plan(request, console, found, _keep_of(form))
     except GeoLookupError as error:
-        return _page(request, console, status=422, error=str(error))
+        return _page(
+            request, console, status=422, sheet=found, error=str(error), sheets=found.sheets() if found else []
+        )
 
 
-def _plan(request: AnyRequest, console: Console, found: _Sheet) -> Html:
+def _keep_of(form: Form) -> Keep:
+    """What the form says of the sites that others changed: the name of each, and whose version is kept."""
+    names, said = form.all("changed-site"), form.typed()
+    kept: dict[str, Whose] = {
+        name: "theirs" if said[f"keep-{number}"] == "theirs" else "mine"
+        for number, name in enumerate(names)
+        if said.get(f"keep-{number}") in ("theirs", "mine")
+    }
+    return Keep(sites=kept)
+
+
+def _plan(request: AnyRequest, console: Console, found: _Sheet, keep: Keep) -> Html:
     sites, problems = found.read(console.settings())
     editor = console.editor()
-    plan = plan_sites(editor, sites, problems=problems)
+    plan = plan_sites(editor, sites, problems=problems, keep=keep)
     preview: EditPreview | None = None
-    if plan.edits:
+    if plan.edits and not plan.conflicts:
 
         def applied(editor: Editor) -> None:
-            apply_sites(editor, sites, file=found.name)
+            apply_sites(editor, sites, file=found.name, keep=keep)
 
         preview = preview_edit(console.directory(), editor, applied, most=_AT_ONCE_SEGMENTS, whole=True)
     return _page(
@@ -114,6 +152,8 @@ def _plan(request: AnyRequest, console: Console, found: _Sheet) -> Html:
         console,
         sheet=found,
         plan=plan,
+        said=problems.said,
+        keep=keep,
         preview=preview,
         held=plan.summary.reasons_to_hold(console.settings()),
         seen=_seen(plan),
@@ -133,7 +173,7 @@ def _apply(console: Console, form: Form) -> Html:
     guard = None if form.text("accept") else console.settings()
     editor.sessions.back_up()  # which a transaction cannot
     with editor.transaction():  # which forgets all of it, if it is not what was shown
-        made = apply_sites(editor, sites, file=found.name, guard=guard, problems=problems)
+        made = apply_sites(editor, sites, file=found.name, guard=guard, problems=problems, keep=_keep_of(form))
         if _seen(made) != form.text("seen"):
             raise EditError(
                 "the sites were changed meanwhile: nothing was done. Upload the sheet again to look once more"
@@ -173,7 +213,8 @@ def _step(undone: Undone) -> str:
 
 
 def _page(request: AnyRequest, console: Console, status: int = 200, **values: Any) -> Html:
-    given: dict[str, Any] = {**dict.fromkeys(("sheet", "plan", "preview", "held", "seen", "error")), **values}
+    names = ("sheet", "plan", "preview", "held", "seen", "error", "said", "keep", "sheets")
+    given: dict[str, Any] = {**dict.fromkeys(names), **values}
     return console.page(request, "sheet.html", status, shown=_MOST_STEPS, **given)
 
 

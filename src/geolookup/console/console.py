@@ -21,7 +21,7 @@ from geolookup.model.linter import Finding, lint
 from geolookup.settings.table import Settings
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
-from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow
+from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, State
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync import opening, words
 from geolookup.sync.belonging import settings_of
@@ -48,14 +48,16 @@ class Page:
 class CustomLayer:
     """All custom geolocations of one moment, newest last, with what the linter finds about them.
 
-    ``names`` are those of sites by locid; ``edits`` all of the outbox, ``pending`` those on their way.
+    ``names`` are those of sites by locid; ``edits`` counts those of the outbox by their state, ``pending`` those on
+    their way, and ``decide`` those of them that wait for a person.
     """
 
     laid: list[Laid]
     findings: list[Finding]
     names: dict[int, str]
-    pending: list[OutboxRow]
-    edits: list[OutboxRow]
+    edits: dict[State, int]
+    pending: int
+    decide: int
 
 
 class _LayerCache:
@@ -74,14 +76,16 @@ class _LayerCache:
             key = (directory.require_current().sequence, directory.edits.stamp())
             if self._found is None or self._found[0] != key:
                 with editor.rehearsal():
-                    laid, gone, sites, edits = editor.custom(), editor.gone(), editor.sites(), editor.outbox()
+                    laid, gone, sites = editor.custom(), editor.gone(), editor.sites()
+                    edits = editor.sessions.ask(lambda session: {each: session.outbox.count(each) for each in State})
                     waits = editor.has_service()
                 found = CustomLayer(
                     laid=laid,
                     findings=lint([each.place for each in laid], gone=gone),
                     names={locid: name for name, locid in sites.items()},
-                    pending=[row for row in edits if waits and row.state in PENDING_STATES],
                     edits=edits,
+                    pending=sum(edits[each] for each in PENDING_STATES) if waits else 0,
+                    decide=sum(edits[each] for each in PERSON_STATES) if waits else 0,
                 )
                 self._found = (key, found)
             return self._found[1]
@@ -107,6 +111,7 @@ class Console:
         self._geo: GeoLookup | None = None
         self._lock = threading.Lock()
         self._layer = _LayerCache()
+        self._editor: tuple[str, Editor] | None = None
         self._told: dict[str, str] = {}
         self._made: dict[str, str] = {}
         self.templates.say(
@@ -133,11 +138,16 @@ class Console:
             return self._geo
 
     def editor(self) -> Editor:
-        """An editor, for one request.
+        """The editor of the state, which keeps the layer from one request to the next.
 
         :raises NoStateError: as `geo`
         """
-        return edit_or_build(self.home, settings=self.settings())
+        home = self.home
+        found = edit_or_build(home, settings=self.settings())  # what is there may have become a reader of a fleet
+        with self._lock:
+            if self._editor is None or self._editor[0] != home:
+                self._editor = home, found
+            return self._editor[1]
 
     def layer(self) -> CustomLayer:
         """The custom layer, to be shown.

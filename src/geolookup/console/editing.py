@@ -202,7 +202,9 @@ def require_fitting(fields: Mapping[str, Any]) -> None:
 def show(request: AnyRequest, console: Console, edit: Edit) -> Html:
     """The form as it is opened; one without inputs says at once what it would change, if that is quick."""
     values = edit.begin(request)
-    visible = edit.has_fields or edit.block_label or edit.locid_label or len(console.layer().edits) > _AT_ONCE_EDITS
+    visible = (
+        edit.has_fields or edit.block_label or edit.locid_label or sum(console.layer().edits.values()) > _AT_ONCE_EDITS
+    )
     return _page(request, console, edit, values, step="" if visible else "check")
 
 

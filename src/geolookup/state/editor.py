@@ -523,7 +523,7 @@ class Sessions:
     Another thread that wants to edit waits for the publish lock. Another task of the same thread is refused: if it
     waited, nothing in that thread could go on.
 
-    What is published, and the layer that the last session left, are kept from one session to the next.
+    What is published, and the layer as the last session left or found it, are kept from one session to the next.
     """
 
     def __init__(self, directory: StateDirectory) -> None:
@@ -650,6 +650,7 @@ class Sessions:
             with contextlib.ExitStack() as opened:
                 session = self._begin(opened.enter_context(self._directory.edits.rehearsing()), current)
                 _ = session.layer  # now, while the generation is there for certain
+                self._keep(session, current)
                 return session, opened.pop_all()
 
         session, opened = self._steadily(begin)
@@ -663,7 +664,10 @@ class Sessions:
 
         def ask(current: Current) -> _T:
             with self._directory.edits.reading() as database:
-                return question(self._begin(database, current))
+                session = self._begin(database, current)
+                answer = question(session)
+                self._keep(session, current)
+                return answer
 
         return self._steadily(ask)
 
@@ -672,6 +676,11 @@ class Sessions:
         if session.outbox.head < current.edits or session.outbox.counter < current.pushed:
             raise self._directory.edits.gone_back()
         return session
+
+    def _keep(self, session: EditSession, current: Current) -> None:
+        """Keep the layer that a session laid and has not edited: the next one need not lay the same edits again."""
+        if (layer := session.laid) is not None:
+            self._left = Left(current.sequence, session.outbox.head, dict(layer))
 
     def _steadily(self, look: Callable[[Current], _T]) -> _T:
         """The answer of ``look``, which is called again if a publish removes what it reads."""

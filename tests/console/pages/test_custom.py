@@ -264,6 +264,18 @@ def test_what_is_kept_of_the_layer_follows_every_change(console: RunningConsole)
         assert [laid.place for laid in console.console.layer().laid] == [laid.place for laid in editor.custom()]
 
 
+def test_no_page_after_an_edit_lays_all_edits_again(
+    console: RunningConsole, mine: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locid = new(console, "11.7.0.0/24")
+    mine.get("/custom")
+    monkeypatch.setattr("geolookup.state.edits.session.laid", lambda *_: pytest.fail("laid again"))
+    path = f"/custom/{locid}/add-block"
+    assert "now resolves to" in save(mine, path, block="11.8.0.0/24").text
+    for each in ("/", "/custom", f"/custom/{locid}", "/outbox", f"/custom/{locid}/update"):
+        assert mine.get(each).status_code == 200
+
+
 def test_what_is_opened_before_the_first_page_makes_nothing(console: RunningConsole, tmp_path: Path) -> None:
     empty = Console(Settings, home=str(tmp_path))
     empty.warm_up()

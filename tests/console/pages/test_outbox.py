@@ -74,7 +74,7 @@ def test_a_person_pushes_meets_a_conflict_and_takes_theirs(
     change_there(service, -1, city="Theirs")
     assert "held: update geolocation -1" in pushed(tab)
     tab.get_by_role("link", name="To all changes").click()
-    assert "1 of them wait for your decision" in tab.locator("main").inner_text()
+    assert "1 of them waits for your decision" in tab.locator("main").inner_text()
     tab.get_by_role("link", name="Mine,").click()
     row = tab.get_by_role("row").filter(has=tab.get_by_role("rowheader", name="city", exact=True))
     assert row.inner_text().split("\t")[:3] == ["city", "Oldtown", "Mine"]

@@ -12,6 +12,8 @@ import pytest
 from geolookup.model.errors import EditError, StateBusyError
 from geolookup.state import editor as editing
 from geolookup.state.editor import Editor
+from geolookup.state.edits import session
+from geolookup.state.edits.layer import laid
 from tests.state.edits.editing import BERLIN, DEFAULTS
 from tests.support.data.states import place, publish
 
@@ -64,6 +66,28 @@ def test_an_edit_of_one_thread_is_not_part_of_the_transaction_of_another(
     while_another_thread_edits(editor, edit)
     editor.create(**BERLIN)
     assert cities(editor) == {"Berlin"}
+
+
+def test_what_others_edited_is_laid_once_for_all_that_comes_after(
+    editor: Editor, home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times: list[int] = []
+    monkeypatch.setattr(session, "laid", lambda *given: times.append(1) or laid(*given))
+    Editor(home).create(**BERLIN)
+    times.clear()
+    (berlin,) = [each.place.locid for each in editor.custom() if each.place.city == "Berlin"]
+    with editor.rehearsal():
+        editor.delete(berlin)
+        assert cities(editor) == set()
+    assert cities(editor) == {"Berlin"}  # a rehearsal left no trace
+    editor.add_block(berlin, "10.8.0.0/24")
+    assert editor.get(berlin).place.ipblocks
+    assert len(times) == 1
+    Editor(home).update(berlin, city="Potsdam")
+    times.clear()
+    assert cities(editor) == {"Potsdam"}
+    editor.delete(berlin)
+    assert len(times) == 1
 
 
 def test_threads_that_share_an_editor_lose_no_edit(editor: Editor) -> None:

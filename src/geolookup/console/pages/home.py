@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from geolookup.console.console import Console
 from geolookup.model.reports import Status
 from geolookup.settings.times import in_words, of_day, shown
-from geolookup.state.edits.outbox.row import PERSON_STATES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,16 +34,15 @@ def home(console: Console) -> Home | None:
     if console.directory().current_or_none() is None:
         return None
     status, layer = console.geo().status(), console.layer()
-    decide = sum(row.state in PERSON_STATES for row in layer.pending)
     failed = next(iter(status.failures), None)
     return Home(
         served=[(source.name, of_day(source.dated)) for source in status.sources if source.serves],
         sites=len(layer.laid),
-        to_send=len(layer.pending),
-        decide=decide,
+        to_send=layer.pending,
+        decide=layer.decide,
         last_run=f"failed at {shown(failed.at)}" if failed else f"{in_words(status.age_s)} ago",
         failed=failed is not None,
-        troubles=[*_troubles(status), *_of_sites(decide, len(layer.findings))],
+        troubles=[*_troubles(status), *_of_sites(layer.decide, len(layer.findings))],
     )
 
 

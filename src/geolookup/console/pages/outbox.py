@@ -3,7 +3,6 @@
 A decision is a form: retry, edit, drop or adopt, named as the commands.
 """
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,26 +64,24 @@ def outbox(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """The edits by state."""
     state = query(request, "state")
     layer = console.layer()
-    rows, pending = layer.edits, layer.pending
-    counts = Counter(row.state for row in rows)
     wanted: tuple[State, ...] = tuple(PENDING_STATES)
     if state in set(State):
         wanted = (State(state),)
     elif state == "all":
         wanted = tuple(State)
     has_service = console.settings_of_state().url is not None
-    shown = [row for row in rows if row.state in wanted]
     if not state and not has_service:
-        shown = pending  # without a service nothing waits
+        wanted = ()  # nothing waits
+    shown = console.editor().outbox(*wanted) if wanted else []
     return console.page(
         request,
         "outbox.html",
         table=Table(request, shown, {"edit": lambda row: row.id, "state": lambda row: row.state}, default="edit"),
-        counts=counts,
+        counts=layer.edits,
         states=tuple(State),
         state=state,
-        pending=pending,
-        person=sum(row.state in PERSON_STATES for row in pending),
+        pending=layer.pending,
+        decide=layer.decide,
         has_service=has_service,
         run=console.runs.latest("push"),
         names=_called(layer),

@@ -59,7 +59,7 @@ class Lists:
 
 
 class Left(NamedTuple):
-    """The layer that a session left: as it was published, and with the edits up to ``head``."""
+    """The layer that a session left or found: as it was published, and with the edits up to ``head``."""
 
     sequence: int
     head: int
@@ -161,6 +161,11 @@ class EditSession:
         if self._layer is None:
             self._layer = self._lay() if self._left is None else dict(self._left)
         return self._layer
+
+    @property
+    def laid(self) -> dict[int, Laid] | None:
+        """The `layer`, if this session had to lay it."""
+        return None if self._left is not None else self._layer
 
     def _lay(self) -> dict[int, Laid]:
         return laid(self.ledger, self.listed.custom, self.listed.begun)

@@ -3,10 +3,12 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import geolookup
+from geolookup.cli.app import run as command
 from geolookup.fleet import keys, publish
 from geolookup.model.errors import (
     EditError,
@@ -19,7 +21,9 @@ from geolookup.model.errors import (
     UpstreamUnavailableError,
 )
 from geolookup.state.base.current import read_current
+from geolookup.state.publishing import archive
 from geolookup.state.publishing.verify import verify
+from tests.fleet.attacks import taken
 from tests.fleet.served import Builder, Reader, Served, blobs, fingerprint, marker
 
 
@@ -271,10 +275,96 @@ def test_the_publish_key_may_come_from_the_environment(
     assert joined.sync().outcome == "published"
 
 
-def test_a_publish_names_the_routing_domains_that_readers_do_not_get(builder: Builder, joined: Reader) -> None:
+def test_routing_domains_reach_readers_by_steps_and_go_with_their_last_place(
+    builder: Builder, joined: Reader, served: Served
+) -> None:
     with geolookup.open_editor(builder.home) as editor:
-        editor.put_vrf_place("plant", "hall", country="SE", city="Kiruna", blocks=["10.0.0.0/8"])
-    assert builder.publish().vrfs == ("plant",)
+        for number in range(300):
+            editor.put_vrf_place(
+                "plant",
+                f"hall {number}",
+                country="SE",
+                city="Kiruna",
+                blocks=[f"10.{number // 250}.{number % 250}.0/24"],
+            )
+        editor.put_vrf_place("ship/../1", "deck", country="NO", city="Bergen", blocks=["10.0.0.0/8"])
+    assert builder.publish().vrfs == ("plant", "ship/../1")
+    joined.sync()
+    with geolookup.open(joined.home) as geo:
+        assert geo.lookup("10.0.0.1", vrf="plant").city == "Kiruna"  # type: ignore[union-attr]
+        assert geo.lookup("10.1.0.1", vrf="ship/../1").city == "Bergen"  # type: ignore[union-attr]
+        assert geo.lookup("10.1.0.1").city == "Hus"  # type: ignore[union-attr]
+    assert verify(joined.home) == []
+    before = read_current(joined.home)
+    with geolookup.open_editor(builder.home) as editor:
+        editor.put_vrf_place("plant", "hall 7", country="SE", city="Gällivare", blocks=["10.0.7.0/24"])
+    builder.publish()
+    served.sent_bytes = 0
+    assert joined.sync().way == {"index": "there", "custom": "there", "vrf:plant": "steps", "vrf:ship/../1": "there"}
+    assert served.sent_bytes < 10_000
+    with geolookup.open(joined.home) as geo:
+        assert geo.lookup("10.0.7.1", vrf="plant").city == "Gällivare"  # type: ignore[union-attr]
+        assert geo.lookup("10.0.6.1", vrf="plant").city == "Kiruna"  # type: ignore[union-attr]
+    assert len(os.listdir(Path(joined.home, "custom", "vrfs"))) == 3  # what was superseded is gone
+    assert read_current(joined.home).generation == before.generation
+    builder.night(1)
+    builder.publish()
+    joined.sync()
+    with geolookup.open(joined.home) as geo:
+        assert geo.lookup("10.0.7.1", vrf="plant").city == "Gällivare"  # type: ignore[union-attr]
+    joined.directory.keeping.rollback(1)
+    with geolookup.open(joined.home) as geo:
+        assert geo.lookup("10.0.7.1", vrf="plant").city == "Gällivare"  # type: ignore[union-attr]
+    builder.night(2)
+    assert builder.publish(layer="default").vrfs == ()
     joined.sync()
     with geolookup.open(joined.home) as geo, pytest.raises(UnknownVrfError):
         geo.lookup("10.0.0.1", vrf="plant")
+    assert not [name for name in os.listdir(Path(builder.home, publish.OUT)) if name.startswith("vrf-")]
+
+
+def test_names_of_sites_and_routing_domains_are_there_for_commands_on_a_reader(
+    builder: Builder,
+    joined: Reader,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def answer(*words: str) -> Any:
+        assert command([*words, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    sites = tmp_path / "sites.csv"
+    sites.write_text(
+        "name,country,city,latitude,longitude,networks,vrf\n"
+        "Head office,SE,Kiruna,67.8,20.2,10.7.0.0/24,\n"
+        "Plant 1,NO,Bergen,60.4,5.3,10.7.0.0/24,plant\n"
+    )
+    monkeypatch.setenv("GEOLOOKUP_HOME", builder.home)
+    answer("custom", "apply", str(sites))
+    builder.publish()
+    joined.sync()
+    monkeypatch.setenv("GEOLOOKUP_HOME", joined.home)
+    assert answer("10.7.0.1")[0]["site"] == "Head office"
+    assert answer("10.7.0.1", "--vrf", "plant")[0]["city"] == "Bergen"
+
+
+def test_a_backup_of_a_reader_goes_on_as_a_reader_that_refuses_older_states(
+    builder: Builder, joined: Reader, served: Served, tmp_path: Path
+) -> None:
+    older = taken(served.folder)
+    builder.edit("10.2.0.0/24", "Lager")
+    builder.publish()
+    joined.sync()
+    archive.backup(joined.directory, str(tmp_path / "backup"))
+    again = Reader(tmp_path, "restored")
+    archive.restore(str(tmp_path / "backup"), again.home)
+    served.change = lambda name, _data: older.get(name)
+    with pytest.raises(UpstreamAnswerError, match="rollback"):
+        again.sync()
+    served.change = None
+    assert again.sync().outcome == "unchanged"
+    builder.edit("10.3.0.0/24", "Butik")
+    builder.publish()
+    assert again.sync().way["index"] == "there"
+    assert fingerprint(again.home) == fingerprint(builder.home)

@@ -18,13 +18,25 @@ FORMAT_VERSION = 1
 NAME = "manifest"
 #: The files that a manifest may name: the index of each layer, and that of networks.
 INDEX, NETWORK, CUSTOM = "index", "network", "custom"
+#: And, each behind this, the custom layers of routing domains.
+VRF = "vrf:"
 #: No manifest is larger, packed or not.
 MOST_BYTES = 4 << 20
-#: A step stays for so many publishes, of the default layers and of the custom one.
-STEPS = {INDEX: 7, NETWORK: 7, CUSTOM: 24}
+#: A step stays for so many publishes, of the default layers and of custom ones.
+_NIGHTS, _EDITS = 7, 24
 _LEVEL = 10
 _LONGEST_WINDOW = 27
 _PIECE_BYTES = 1 << 20
+
+
+def steps_kept(name: str) -> int:
+    """For how many publishes a step to a file stays."""
+    return _NIGHTS if name in (INDEX, NETWORK) else _EDITS
+
+
+def file_name(name: str) -> str:
+    """A name for a file that the manifest names, in a folder of ours: that of a VRF may have any characters."""
+    return f"vrf-{hashlib.sha256(name.encode()).hexdigest()[:32]}" if name.startswith(VRF) else name
 
 
 class Blob(msgspec.Struct, frozen=True, array_like=True):
@@ -110,7 +122,8 @@ def decoded(data: bytes, what: str) -> Manifest:
         found = msgspec.json.decode(text, type=Manifest)
     except (msgspec.MsgspecError, ValueError) as error:
         raise UpstreamAnswerError(f"{what}: the manifest cannot be read: {reason(error)}") from error
-    if not {INDEX, CUSTOM} <= set(found.files) <= {INDEX, NETWORK, CUSTOM}:
+    named = {name for name in found.files if not name.startswith(VRF)}
+    if not {INDEX, CUSTOM} <= named <= {INDEX, NETWORK, CUSTOM}:
         raise UpstreamAnswerError(f"{what}: the manifest does not name the files that this release knows")
     return found
 

@@ -23,15 +23,15 @@ from geolookup.base import disk
 from geolookup.base.reasons import reason
 from geolookup.fleet import keys as keyring
 from geolookup.fleet import manifest as content
-from geolookup.fleet.manifest import CUSTOM, INDEX, NETWORK, Blob, File, Manifest, Step
+from geolookup.fleet.manifest import CUSTOM, INDEX, NETWORK, VRF, Blob, File, Manifest, Step, file_name
 from geolookup.fleet.store import BLOBS, METADATA, OWNER, Store
 from geolookup.index.writer import restamped
-from geolookup.model.errors import SettingsError, StateBusyError, StateError
+from geolookup.model.errors import SettingsError, StateBusyError, StateDamagedError, StateError
 from geolookup.state.base import files
 from geolookup.state.base.candidate import read_report
 from geolookup.state.base.current import Current, generation_path, overlay_path
 from geolookup.state.base.parts import FLEET, snapshot_path
-from geolookup.state.base.vrfs import read_vrfs
+from geolookup.state.base.vrfs import layer_path, list_path, read_vrfs
 from geolookup.state.generations.assemble import link_file
 from geolookup.state.generations.served import open_served
 from geolookup.state.packs.patch import Whole, write_patch
@@ -51,6 +51,8 @@ _PUBLIC = (
 _RECORD = ("digest", "rows", "answers", "network_answers", "pulled_at")
 _MOST_METADATA = 1 << 20
 _OPEN_ATTEMPTS = 10
+#: Behind the name of a file that the next publish's steps begin at, while that is not this one's yet.
+_NEXT = ".next"
 
 Layers = Literal["all", "default"]
 
@@ -84,7 +86,7 @@ class Memory(msgspec.Struct, kw_only=True):
 class Published:
     """A publish: whether something is new, and the bytes that a reader of the publish before fetches, and any other.
 
-    ``custom`` counts the custom geolocations in it; ``vrfs`` are the routing domains of the state, which are not in it.
+    ``custom`` counts the custom geolocations in it; ``vrfs`` are the routing domains in it.
     """
 
     place: str
@@ -201,7 +203,7 @@ class _Publish:
             written_bytes=self._written,
             layer=self._layer,
             custom=int(current.overlay_file.get("locations", 0)) if self._layer == "all" else 0,
-            vrfs=tuple(sorted(read_vrfs(self._home, current))),
+            vrfs=tuple(sorted(name.removeprefix(VRF) for name in made.files if name.startswith(VRF))),
             durations_s={"total": round(time.monotonic() - began, 3)},
         )
 
@@ -313,6 +315,7 @@ class _Publish:
                 if not os.path.exists(source):
                     raise FileNotFoundError(source)
                 restamped(found[CUSTOM], source)
+                self._link_vrfs(current, work, found)
             else:
                 empty = os.path.join(work, "empty")
                 files.remove_file(empty)
@@ -320,10 +323,26 @@ class _Publish:
                 restamped(found[CUSTOM], empty)
         return found
 
+    def _link_vrfs(self, current: Current, work: str, found: dict[str, str]) -> None:
+        try:
+            listed = read_vrfs(self._home, current)
+        except StateDamagedError:
+            if not os.path.exists(list_path(self._home, current.vrfs)):
+                raise FileNotFoundError from None  # a publish took it away meanwhile
+            raise
+        for each in listed.values():
+            name = f"{VRF}{each.name}"
+            found[name] = os.path.join(work, file_name(name))
+            files.remove_file(found[name])
+            source = layer_path(self._home, each.number)
+            if not os.path.exists(source):
+                raise FileNotFoundError(source)
+            link_file(source, found[name])
+
     def _manifest(self, current: Current, paths: Mapping[str, str]) -> Manifest:
         before = self.memory.manifest
         known = before.files if before is not None else {}
-        records = {name: current.published["files"][name] for name in paths if name != CUSTOM}
+        records = {name: current.published["files"][name] for name in paths if name in (INDEX, NETWORK)}
         made = {}
         for name, path in paths.items():
             record = records.get(name) or files.file_record(path)
@@ -367,11 +386,11 @@ class _Publish:
             return msgspec.structs.replace(before, steps=steps)
         whole = self._put_packed(path)
         steps = ()
-        base = os.path.join(self._out, name)
+        base = os.path.join(self._out, file_name(name))
         if before is not None and os.path.exists(base):
             with contextlib.suppress(StateError):
                 steps = (*before.steps, self._step(path, record, base, before))
-        kept = [step for step in steps if step.at >= oldest][-content.STEPS[name] :]
+        kept = [step for step in steps if step.at >= oldest][-content.steps_kept(name) :]
         while kept and sum(step.blob.bytes for step in kept) >= whole.bytes:
             del kept[0]  # the whole is shorter
         return File(bytes=record["bytes"], sha256=record["sha256"], whole=whole, steps=tuple(kept))
@@ -408,11 +427,11 @@ class _Publish:
 
     def _keep(self, paths: Mapping[str, str]) -> None:
         """Keep the files of this publish: the next one's steps begin at them."""
-        for name in (INDEX, NETWORK, CUSTOM):
-            target = os.path.join(self._out, f"{name}.next")
-            files.remove_file(target)
-            if name in paths:
-                link_file(paths[name], target)
+        for name in files.names_in(self._out):
+            if name.endswith(_NEXT):
+                files.remove_file(os.path.join(self._out, name))
+        for name, path in paths.items():
+            link_file(path, os.path.join(self._out, f"{file_name(name)}{_NEXT}"))
 
     def _sign(self, made: Manifest, *, new: bool) -> str:
         """Write the metadata, ``timestamp.json`` last, and remember what was signed. Returns when that ends."""
@@ -441,10 +460,12 @@ class _Publish:
         timestamp = Timestamp(version=memory.timestamp, expires=keyring.ends_in(keyring.TIMESTAMP_DAYS))
         timestamp.snapshot_meta = MetaFile(version=snapshot_meta)
         self._put(f"{METADATA}/timestamp.json", keyring.text_of(keyring.signed(timestamp, key)))
-        for name in (INDEX, NETWORK, CUSTOM):
-            path = os.path.join(self._out, name)
-            if os.path.exists(f"{path}.next"):
-                os.replace(f"{path}.next", path)
+        for name in files.names_in(self._out):
+            if name.endswith(_NEXT):
+                path = os.path.join(self._out, name)
+                os.replace(path, path.removesuffix(_NEXT))
+            elif name.startswith("vrf-") and name not in map(file_name, made.files):
+                files.remove_file(os.path.join(self._out, name))
         memory.manifest, memory.signed_until = made, signed_until
         memory.ends_at = timestamp.expires.isoformat()
         memory.layer = self._layer

@@ -18,7 +18,7 @@ from geolookup.base.reasons import reason
 from geolookup.base.text import count
 from geolookup.fleet import keys as keyring
 from geolookup.fleet.client import Client, Seen, Versions
-from geolookup.fleet.manifest import CUSTOM, INDEX, NETWORK, Blob, File, Manifest, Step, unpack_file
+from geolookup.fleet.manifest import CUSTOM, INDEX, NETWORK, VRF, Blob, File, Manifest, Step, file_name, unpack_file
 from geolookup.http.download import Downloader
 from geolookup.index.mapped import header_of
 from geolookup.index.writer import restamped
@@ -38,20 +38,21 @@ from geolookup.settings.table import Settings
 from geolookup.state.base import files
 from geolookup.state.base.clock import age_s, now_text
 from geolookup.state.base.current import Current, index_path, network_path, overlay_path
-from geolookup.state.base.parts import FLEET, is_received
+from geolookup.state.base.parts import FLEET, FLEET_JOINED, FLEET_ROOT, is_received
+from geolookup.state.base.vrfs import layer_path, read_vrfs
 from geolookup.state.generations.assemble import link_file
 from geolookup.state.generations.cache import CacheWriter
 from geolookup.state.packs.patch import apply_patch, read_patch
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.run import Run, running
+from geolookup.state.publishing.vrfs import VrfsOfFleet
 
 #: The folder in the state for what a reader believed, and within it for what is being fetched.
-FOLDER, _PARTIAL = "fleet", "partial"
-_ROOT, _JOINED = "first.root.json", "joined.json"
+FOLDER, _PARTIAL = FLEET, "partial"
 #: How often a reader that finds nothing new notes that, so that one that polls does not write each time.
 _CONFIRM_S = 300.0
 #: The layers and the files that hold them.
-_LAYERS = {INDEX: "default", NETWORK: "network", CUSTOM: "custom"}
+_LAYERS = {INDEX: "default", NETWORK: "network"}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -96,7 +97,7 @@ def joined(home: str) -> Joined | None:
 
     :raises StateDamagedError: if that cannot be read
     """
-    path = os.path.join(home, FOLDER, _JOINED)
+    path = os.path.join(home, FOLDER, FLEET_JOINED)
     try:
         with open(path, "rb") as file:
             return msgspec.json.decode(file.read(), type=Joined)
@@ -107,7 +108,7 @@ def joined(home: str) -> Joined | None:
 
 
 def _note(home: str, found: Joined) -> None:
-    path = os.path.join(home, FOLDER, _JOINED)
+    path = os.path.join(home, FOLDER, FLEET_JOINED)
     with files.file_errors(path):
         disk.replace(path, msgspec.json.encode(found))
 
@@ -139,7 +140,7 @@ def join(
                 if before is None:
                     disk.make_directory(folder)
                     undo.callback(files.remove_tree, folder)
-                    disk.replace(os.path.join(folder, _ROOT), root)
+                    disk.replace(os.path.join(folder, FLEET_ROOT), root)
             found = _receive(
                 run, settings, Joined(url=url, versions=None if before is None else before.versions), progress
             )
@@ -162,7 +163,7 @@ def _require_no_edits(directory: StateDirectory, current: Current | None) -> Non
 
 def _root_of(directory: StateDirectory) -> bytes | None:
     try:
-        with open(directory.path(FOLDER, _ROOT), "rb") as file:
+        with open(directory.path(FOLDER, FLEET_ROOT), "rb") as file:
             return file.read()
     except FileNotFoundError:
         return None
@@ -223,7 +224,7 @@ def _take(run: Run, client: Client, seen: Seen, url: str, report: Received, prog
     ):
         if held.get("ends_at") != seen.ends_at or age_s(str(held.get("asked_at", ""))) > _CONFIRM_S:
             entries = _entries(manifest, seen, url, held)
-            run.receive(None, None, about={}, entries=entries, checked_at=manifest.checked_at)
+            run.receive(None, None, vrfs=None, about={}, entries=entries, checked_at=manifest.checked_at)
         return
     digest = _digest(manifest)
     if current is not None and f"{FLEET}:{digest}" in current.refused:
@@ -243,11 +244,9 @@ def _take(run: Run, client: Client, seen: Seen, url: str, report: Received, prog
         entries = _entries(manifest, seen, url, held)
         about = _about(manifest, seen)
         same = held is not None and current is not None and current.recovered is None
-        changed = {name for name in made if name != CUSTOM and (not same or have.get(name) != made[name])}
-        custom = made[CUSTOM] if have.get(CUSTOM) != made[CUSTOM] else None
-        if held is not None and set(made) != set(have):
-            changed.add(INDEX)
-        if changed:
+        vrfs = _of_vrfs(made)
+        received = None if same and vrfs == _of_vrfs(have) else VrfsOfFleet(vrfs)
+        if not same or any(made.get(name) != have.get(name) for name in (INDEX, NETWORK)):
             with run.candidate() as candidate:
                 for name in (INDEX, NETWORK):
                     if name in made:
@@ -265,13 +264,20 @@ def _take(run: Run, client: Client, seen: Seen, url: str, report: Received, prog
                 published = run.receive(
                     candidate,
                     made[CUSTOM].path,
+                    vrfs=received,
                     about=about,
                     entries=entries,
                     checked_at=manifest.checked_at,
                 )
         else:
-            path = None if custom is None else custom.path
-            published = run.receive(None, path, about=about, entries=entries, checked_at=manifest.checked_at)
+            published = run.receive(
+                None,
+                made[CUSTOM].path if have.get(CUSTOM) != made[CUSTOM] else None,
+                vrfs=received,
+                about=about,
+                entries=entries,
+                checked_at=manifest.checked_at,
+            )
     report.outcome = "published"
     report.generation = published.generation
 
@@ -304,7 +310,18 @@ def _held(directory: StateDirectory, current: Current | None, work: str) -> dict
     with contextlib.suppress(IndexFileError), files.file_errors(plain):
         _, sha256 = restamped(plain, overlay_path(directory.home, current.overlay))
         found[CUSTOM] = _Have(sha256, plain)
+    with contextlib.suppress(StateDamagedError):
+        for each in read_vrfs(directory.home, current).values():
+            layer = layer_path(directory.home, each.number)
+            with contextlib.suppress(OSError):
+                if os.path.getsize(layer) == each.file["bytes"]:
+                    found[f"{VRF}{each.name}"] = _Have(str(each.file["sha256"]), layer)
     return found
+
+
+def _of_vrfs(have: dict[str, _Have]) -> dict[str, tuple[str, str]]:
+    """The paths and SHA-256 of the VRFs' files, by the names of the VRFs."""
+    return {name.removeprefix(VRF): (each.path, each.sha256) for name, each in have.items() if name.startswith(VRF)}
 
 
 def _size(file: File, have: _Have | None) -> int:
@@ -331,7 +348,7 @@ def _made(
             return _Have(file.sha256, path)
         except StateDamagedError:
             pass  # the base is not what it was, though it has its name: the whole mends that
-    path = os.path.join(work, name)
+    path = os.path.join(work, file_name(name))
     files.remove_file(path)
     _unpack(client, file.whole, path, file.bytes, work, progress)
     if files.file_record(path) != {"bytes": file.bytes, "sha256": file.sha256}:
@@ -345,7 +362,7 @@ def _by_steps(
 ) -> str:
     base = have
     for number, step in enumerate(way):
-        patch, target = os.path.join(work, f"{name}.step"), os.path.join(work, f"{name}.{number}")
+        patch, target = (os.path.join(work, f"{file_name(name)}.{end}") for end in ("step", number))
         files.remove_file(patch)
         _unpack(client, step.blob, patch, step.unpacked, work, progress)
         found = read_patch(patch)
@@ -390,7 +407,7 @@ def _check(made: dict[str, _Have]) -> None:
             raise StateTooNewError(f"the builder has a newer release: {error}: upgrade geolookup here") from error
         except IndexFileError as error:
             raise PullError(f"{name}: was signed, and is no index: {reason(error)}") from error
-        if header.layer != _LAYERS[name]:
+        if header.layer != _LAYERS.get(name, "custom"):
             raise PullError(f"{name}: was signed, and is the layer {header.layer}")
 
 

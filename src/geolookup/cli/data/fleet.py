@@ -120,15 +120,13 @@ def publish(
         return
     call, home = _publisher(settings, place, keys, layer, licence_allows=licence_allows)
     done = call(take_over)
-    if done.custom:
-        output.note(
-            f"geolookup: all who can read {done.place} can read the names and networks of "
-            f"{count(done.custom, 'custom geolocation')}: --layer default leaves them out"
-        )
+    private = [count(done.custom, "custom geolocation")] if done.custom else []
     if done.vrfs:
+        private.append(f"{count(len(done.vrfs), 'routing domain')} ({', '.join(done.vrfs)})")
+    if private:
         output.note(
-            f"geolookup: readers get no blocks of routing domains ({', '.join(done.vrfs)}): a lookup in one is an "
-            "error there"
+            f"geolookup: all who can read {done.place} can read the names and networks of {' and '.join(private)}: "
+            "--layer default leaves them out"
         )
     output.emit(as_json, done.as_dict, _published(done))
     if follow:

@@ -34,6 +34,8 @@ SERVICE = "service"
 REGISTRY = "registry"
 #: All that a reader has: what the builder of its fleet published.
 FLEET = "fleet"
+#: In a reader's folder of that name: whom it believes, and the versions that it has seen.
+FLEET_ROOT, FLEET_JOINED = "first.root.json", "joined.json"
 #: The source of the embedded default; for a service, the source is its URL.
 BUNDLED = "bundled"
 

@@ -20,7 +20,7 @@ from geolookup.model.errors import GeoLookupError, NoStateError, StateDamagedErr
 from geolookup.state.base import files
 from geolookup.state.base.clock import now_text, wall
 from geolookup.state.base.current import Current, generation_path, overlay_path, parse_current
-from geolookup.state.base.parts import has_service, parts_of, snapshot_path
+from geolookup.state.base.parts import FLEET, FLEET_JOINED, FLEET_ROOT, has_service, parts_of, snapshot_path
 from geolookup.state.base.vrfs import vrf_files
 from geolookup.state.edits.store import Edits
 from geolookup.state.publishing import restore as edits_restore
@@ -171,6 +171,9 @@ def _link_all(directory: StateDirectory, current: Current, staged: str) -> None:
     ]
     with files.file_errors(staged):
         paths = [os.path.join(folder, name) for folder in folders for name in sorted(os.listdir(folder))]
+        # What a reader believed otherwise comes anew, by these.
+        own = [os.path.join(home, FLEET, name) for name in (FLEET_ROOT, FLEET_JOINED)]
+        paths += filter(os.path.exists, own)
         for path in (*paths, overlay_path(home, current.overlay), *vrf_files(home, current)):
             target = os.path.join(staged, os.path.relpath(path, home))
             os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)

@@ -34,7 +34,7 @@ from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.recovery import MEMORY, advanced, memory_text, remembered
 from geolookup.state.generations.served import nothing_published, open_other, tell_followers
 from geolookup.state.publishing.locks import PUBLISH_WAIT_S, Locks
-from geolookup.state.publishing.vrfs import VrfLayers, remove_unlisted
+from geolookup.state.publishing.vrfs import VrfLayers, Vrfs, VrfsOfEdits, remove_unlisted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +80,8 @@ class Publish:
         self.local = local
         #: Of a reader: the compiled custom layer that came from its fleet's builder, None for the one that is served.
         self.received: str | None = None
+        #: Of a reader: the VRFs that came from there, None for those that are served.
+        self.received_vrfs: Vrfs | None = None
         self.undo = contextlib.ExitStack()
         self._before, said, problem = read_to_publish(home, whole)
         self.current = said if problem is None else self._recovered(problem)
@@ -220,14 +222,19 @@ class Publish:
         """
         current = self.required()
         draft = self.draft(current.generation, layer, edits, current.published, names)
-        published = self.commit(draft, published_at=draft.at, **(self._vrfs() if vrfs else {}))
+        published = self.commit(draft, published_at=draft.at, **(self.vrfs(current.published) if vrfs else {}))
         # Generations go with the runs that make them, by the retention that those were told.
         self.clean(published, keep_generations=None)
         return published
 
-    def _vrfs(self) -> dict[str, int]:
-        """The member of CURRENT that names the VRFs, those compiled that changed."""
-        layers = VrfLayers(self.home, self.current, self.local)
+    def vrfs(self, record: dict[str, Any]) -> dict[str, int]:
+        """The member of CURRENT that names the VRFs served with a generation, whose record that is.
+
+        Those that changed are compiled, if they are not a reader's: then what came is served, or what is.
+        """
+        if self.received_vrfs is None and is_received(record):
+            return {}
+        layers = VrfLayers(self.home, self.current, self.received_vrfs or VrfsOfEdits(self.local))
         self.undo.callback(layers.take_back)
         number = layers.compiled()
         for path in layers.made:
@@ -257,8 +264,8 @@ class Publish:
         record = current.published if generation is None else read_report(path)["published"]
         draft = self.draft_overlay(number, Cache(os.path.join(path, "cache.db")), record)
         members = {"generation": number, "published": record, "published_at": draft.at, **changes}
-        if current.vrfs or current.recovered is not None:  # a backup of the edits may have been put back
-            members |= self._vrfs()
+        if current.vrfs or current.recovered is not None or self.received_vrfs is not None:
+            members |= self.vrfs(record)  # a backup of the edits may have been put back
         published = self.commit(draft, **members)
         self.clean(published, keep_generations=keep_generations)
         return published

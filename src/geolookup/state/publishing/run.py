@@ -41,6 +41,7 @@ from geolookup.state.generations.recovery import numbered
 from geolookup.state.generations.served import open_served
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.publish import Publish
+from geolookup.state.publishing.vrfs import Vrfs
 
 _log = logging.getLogger("geolookup")
 
@@ -196,6 +197,7 @@ class Run:
         next_locid: int = 0,
         url_moved: bool = False,
         received: str | None = None,
+        vrfs: Vrfs | None = None,
     ) -> Current:
         """Publish a stack of sources, the one of highest precedence first, as the next generation.
 
@@ -203,7 +205,7 @@ class Run:
         ``spare`` are snapshots of sources that do not answer yet. ``entries`` is what else is known of each source (see
         `generations.entries`), in any order. If a service comes after another has left, what it never had is queued for
         it, unless ``url_moved`` says that it is the same one. If publishing fails, each candidate is where it was.
-        With ``received``, a compiled custom layer, both layers are those of a fleet's builder, as `receive` says.
+        With ``received``, a compiled custom layer, all layers are those of a fleet's builder, as `receive` says.
         """
         placed, moves = self._numbered_layers((*layers, *spare))
         stack = [placed[layer.part.name] for layer in layers]
@@ -217,7 +219,7 @@ class Run:
                     generation, stack, custom=custom, about=about_of(before, stack), report=dict(report or {})
                 )
             with self._publishing() as publish:
-                publish.received = received
+                publish.received, publish.received_vrfs = received, vrfs
                 publish.refused = publish.refused if refused is None else refused
                 if before is not None and not url_moved:
                     self._carry_over(before, stack)
@@ -243,6 +245,7 @@ class Run:
                     checked_at=oldest,
                     sources=members,
                     **({"next_locid": next_locid} if next_locid else {}),
+                    **(publish.vrfs(record) if vrfs is not None else {}),
                 )
                 for _, snapshot in moves:
                     files.remove_file(os.path.join(snapshot, HELD_MARK))
@@ -255,14 +258,16 @@ class Run:
         candidate: Candidate | None,
         custom: str | None,
         *,
+        vrfs: Vrfs | None,
         about: Mapping[str, Any],
         entries: Sequence[Mapping[str, Any]],
         checked_at: str,
     ) -> Current:
         """Publish what the builder of a fleet published.
 
-        ``candidate`` has a new default layer, None if that is what is served; ``custom`` is a new custom layer, None
-        if that is. ``about`` are members of the generation's record that may change while its files do not.
+        ``candidate`` has a new default layer, None if that is what is served; ``custom`` is a new custom layer, and
+        ``vrfs`` are those of routing domains, None if that is. ``about`` are members of the generation's record that
+        may change while its files do not.
         """
         if candidate is not None:
             record = candidate.document()["published"]
@@ -271,7 +276,7 @@ class Run:
             if custom is None:
                 assert self.current is not None
                 custom = overlay_path(self.home, self.current.overlay)
-            return self.publish_stack([layer], entries=entries, checked_at=checked_at, received=custom)
+            return self.publish_stack([layer], entries=entries, checked_at=checked_at, received=custom, vrfs=vrfs)
         with self._publishing() as publish:
             current = publish.required()
             changes: dict[str, Any] = {
@@ -279,8 +284,8 @@ class Run:
                 "sources": tuple(dict(entry) for entry in entries),
                 "checked_at": checked_at,
             }
-            publish.received = custom
-            if custom is not None or current.recovered is not None:
+            publish.received, publish.received_vrfs = custom, vrfs
+            if custom is not None or vrfs is not None or current.recovered is not None:
                 keep = self.directory.keep_generations
                 self._published = publish.again(keep_generations=keep, **changes)
             else:

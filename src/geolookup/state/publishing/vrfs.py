@@ -2,31 +2,79 @@
 
 import contextlib
 import os
+from collections.abc import Mapping
+from typing import Protocol
 
 from geolookup.index.builder import IndexBuilder
+from geolookup.index.mapped import header_of
 from geolookup.model.errors import StateError
 from geolookup.state.base import files
 from geolookup.state.base.current import Current
 from geolookup.state.base.vrfs import ListedVrf, encoded, folder, layer_path, list_path, read_vrfs
 from geolookup.state.edits.local import LocalEdits
+from geolookup.state.generations.assemble import link_file
 from geolookup.state.generations.retention import temporary_path
+
+
+class Vrfs(Protocol):
+    """The VRFs that there are."""
+
+    def revisions(self) -> dict[str, int]:
+        """Their names, each with a number that another content does not have."""
+        ...
+
+    def write(self, name: str, path: str) -> None:
+        """Write the layer of one to a new file, durably."""
+        ...
+
+
+class VrfsOfEdits:
+    """The VRFs that edits.db has."""
+
+    def __init__(self, local: LocalEdits) -> None:
+        self._local = local
+
+    def revisions(self) -> dict[str, int]:
+        """See `Vrfs`.
+
+        :raises EditsDamagedError: if edits.db is damaged
+        """
+        return self._local.vrf_revisions()
+
+    def write(self, name: str, path: str) -> None:
+        """See `Vrfs`."""
+        builder = IndexBuilder("custom")
+        builder.add_places([(place, False) for place in self._local.vrf_places(name).values()])
+        builder.write(path)
+
+
+class VrfsOfFleet:
+    """The VRFs that a reader received, as compiled files, each with its SHA-256."""
+
+    def __init__(self, received: Mapping[str, tuple[str, str]]) -> None:
+        self._received = received
+
+    def revisions(self) -> dict[str, int]:
+        """See `Vrfs`."""
+        return {name: int(sha256[:12], 16) for name, (_, sha256) in self._received.items()}
+
+    def write(self, name: str, path: str) -> None:
+        """See `Vrfs`."""
+        link_file(self._received[name][0], path)
 
 
 class VrfLayers:
     """The layers of VRFs that a publish goes with; ``made`` are the files that it wrote for them."""
 
-    def __init__(self, home: str, current: Current | None, local: LocalEdits) -> None:
+    def __init__(self, home: str, current: Current | None, vrfs: Vrfs) -> None:
         self._home = home
         self._current = current
-        self._local = local
+        self._vrfs = vrfs
         self.made: list[str] = []
 
     def compiled(self) -> int:
-        """The number of the list of all VRFs as edits.db has them: that of before if nothing changed, 0 if none are.
-
-        :raises EditsDamagedError: if edits.db is damaged
-        """
-        revisions = self._local.vrf_revisions()
+        """The number of the list of all VRFs that there are: that of before if nothing changed, 0 if none are."""
+        revisions = self._vrfs.revisions()
         before = self._before()
         if {name: each.revision for name, each in before.items()} == revisions:
             return 0 if self._current is None or not revisions else self._current.vrfs
@@ -67,17 +115,17 @@ class VrfLayers:
     def _compile(self, vrf: str, number: int) -> dict[str, int | str]:
         path = layer_path(self._home, number)
         draft = temporary_path(path)
-        builder = IndexBuilder("custom")
-        builder.add_places([(place, False) for place in self._local.vrf_places(vrf).values()])
         self.made.append(path)
         try:
             with files.file_errors(path):
-                summary = builder.write(draft)
+                self._vrfs.write(vrf, draft)
+            record = files.file_record(draft)
+            places = header_of(draft).counts["locations"]
             files.rename_durably(draft, path)
         except BaseException:
             files.remove_file(draft)
             raise
-        return {"bytes": summary.bytes, "sha256": summary.sha256, "places": summary.locations}
+        return {**record, "places": places}
 
 
 def _is_there(path: str, listed: ListedVrf) -> bool:

@@ -75,8 +75,8 @@ def _environment_errors() -> Iterator[None]:
 def secret_header(secret: str, auth: str, auth_header: str, *, form: str) -> tuple[str, str, tuple[str, ...]]:
     """The name and value of the header that carries a secret, and the texts that must not be shown.
 
-    ``auth`` is ``bearer``, ``basic`` (then the secret has two parts, which ``form`` names) or ``header`` (the one that
-    is called ``auth_header``).
+    ``auth`` is ``bearer``, ``token`` (as Django's REST framework has it), ``basic`` (then the secret has two parts,
+    which ``form`` names) or ``header`` (the one that is called ``auth_header``).
 
     :raises SettingsError: if a basic secret has not two parts
     """
@@ -87,7 +87,7 @@ def secret_header(secret: str, auth: str, auth_header: str, *, form: str) -> tup
         return "Authorization", f"Basic {encoded}", (secret, encoded, secret.partition(":")[2])
     if auth == "header":
         return auth_header, secret, (secret,)
-    return "Authorization", f"Bearer {secret}", (secret,)
+    return "Authorization", f"{'Token' if auth == 'token' else 'Bearer'} {secret}", (secret,)
 
 
 class Secrecy(logging.Filter):

@@ -1,12 +1,11 @@
-"""Several requests at the same time: threads with a connection each, that live as long as a push."""
+"""Several requests at the same time: threads with a connection each, as long as a push or a pull of lists."""
 
 import queue
 import threading
 from collections.abc import Sequence
-from typing import Protocol, TypeAlias
+from typing import Generic, Protocol, Self, TypeVar
 
 from geolookup.state.base import clock
-from geolookup.upstream.geolocations import GeolocationsClient
 
 #: How long a push that was told to end waits for connections that it has cut.
 _END_S = 2.0
@@ -14,23 +13,40 @@ _END_S = 2.0
 _LOOK_S = 0.2
 
 
-class Request(Protocol):
+class Client(Protocol):
+    """What asks over one connection."""
+
+    def another(self) -> Self:
+        """One more to the same service, with connections of its own."""
+
+    def cut(self) -> None:
+        """Break off what another thread has under way, for good."""
+
+    def close(self) -> None:
+        """Close its connections."""
+
+
+_C = TypeVar("_C", bound=Client)
+_Asking = TypeVar("_Asking", bound=Client, contravariant=True)
+
+
+class Request(Protocol[_Asking]):
     """One thing to ask: it keeps its answer, and says whether nothing more shall be asked after that."""
 
     begun: bool
     took_s: float | None
 
-    def ask(self, client: GeolocationsClient, /) -> None:
+    def ask(self, client: _Asking, /) -> None:
         """Send it, and keep what was answered, or the error of the service."""
 
     @property
     def ends_batch(self) -> bool: ...
 
 
-class Batch:
+class Batch(Generic[_C]):
     """Requests that are taken in their order, until one ends it, or its time is over; the first is always taken."""
 
-    def __init__(self, requests: Sequence[Request], longest_s: float) -> None:
+    def __init__(self, requests: Sequence[Request[_C]], longest_s: float) -> None:
         self._requests = iter(requests)
         self._until = clock.steady_s() + longest_s
         self._lock = threading.Lock()
@@ -38,7 +54,7 @@ class Batch:
         #: Whether all were taken that were to be sent.
         self.in_time = True
 
-    def drain(self, client: GeolocationsClient) -> None:
+    def drain(self, client: _C) -> None:
         """Send one request after the other over a connection."""
         while (request := self.take()) is not None:
             began_s = clock.steady_s()
@@ -52,7 +68,7 @@ class Batch:
         with self._lock:
             self._over = True
 
-    def take(self) -> Request | None:
+    def take(self) -> Request[_C] | None:
         """The next one to be sent; None if there is none any more."""
         with self._lock:
             if self._over:
@@ -67,16 +83,14 @@ class Batch:
             return request
 
 
-_Job: TypeAlias = tuple[Batch, threading.Semaphore, list[BaseException]]
-
-
-class _Helper(threading.Thread):
+class _Helper(threading.Thread, Generic[_C]):
     """A thread with a connection of its own. A daemon: a process that is to end does not wait for its service."""
 
-    def __init__(self, client: GeolocationsClient) -> None:
-        super().__init__(name="geolookup-push", daemon=True)
+    def __init__(self, client: _C) -> None:
+        super().__init__(name="geolookup-connection", daemon=True)
         self.client = client
-        self.jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self.jobs: queue.SimpleQueue[tuple[Batch[_C], threading.Semaphore, list[BaseException]] | None]
+        self.jobs = queue.SimpleQueue()
         self.start()
 
     def run(self) -> None:
@@ -99,31 +113,33 @@ _FIRST = 1
 _EACH = 4
 
 
-class Connections:
+class Connections(Generic[_C]):
     """The connections of one push: the given client's, and up to ``most`` in all; each has a thread.
 
-    They grow in number as long as the service answers as soon as when it is asked for one thing at a time.
+    They grow in number as long as the service answers as soon as when it is asked for one thing at a time; if they are
+    ``steady``, as many are asked from the beginning to the end.
     """
 
-    def __init__(self, client: GeolocationsClient, most: int) -> None:
+    def __init__(self, client: _C, most: int, *, steady: bool = False) -> None:
         self._client = client
         self._most = most
-        self._at_most = min(_FIRST, most)
+        self._steady = steady
+        self._at_most = most if steady else min(_FIRST, most)
         #: How long an answer takes if nothing else is asked for meanwhile.
         self._alone_s: float | None = None
-        self._helpers: list[_Helper] = []
+        self._helpers: list[_Helper[_C]] = []
 
     @property
     def width(self) -> int:
         """How many may be asked at the same time now."""
         return self._at_most
 
-    def ask_all(self, requests: Sequence[Request], longest_s: float) -> bool:
+    def ask_all(self, requests: Sequence[Request[_C]], longest_s: float) -> bool:
         """Ask for these in their order, until one ends it or the time is over: false if the time was over.
 
         If this is interrupted, what is under way is cut, and left without an answer.
         """
-        each = _EACH if self._alone_s is None or self._alone_s <= _SOON_S else 1
+        each = _EACH if not self._steady and (self._alone_s is None or self._alone_s <= _SOON_S) else 1
         at_most = left = max(1, min(self._at_most, len(requests) // each))
         batch, ended, errors = Batch(requests, longest_s), threading.Semaphore(0), list[BaseException]()
         helpers = self._helpers_to(at_most)
@@ -141,10 +157,11 @@ class Connections:
             raise
         if errors:
             raise errors[0]
-        self._adapt([request for request in requests if request.begun], at_most)
+        if not self._steady:
+            self._adapt([request for request in requests if request.begun], at_most)
         return batch.in_time
 
-    def _adapt(self, asked: Sequence[Request], at_most: int) -> None:
+    def _adapt(self, asked: Sequence[Request[_C]], at_most: int) -> None:
         if any(request.ends_batch for request in asked):
             self._at_most = 1
             return
@@ -157,7 +174,7 @@ class Connections:
         elif len(asked) >= at_most:
             self._at_most = min(self._most, 2 * self._at_most)
 
-    def _helpers_to(self, count: int) -> list[_Helper]:
+    def _helpers_to(self, count: int) -> list[_Helper[_C]]:
         while len(self._helpers) < count:
             # The first has the connection over which lists are read: nothing is asked over that meanwhile.
             self._helpers.append(_Helper(self._client.another() if self._helpers else self._client))

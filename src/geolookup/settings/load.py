@@ -12,11 +12,12 @@ import msgspec
 from geolookup.base.reasons import reason
 from geolookup.base.text import harmless
 from geolookup.model.addresses import is_loopback
+from geolookup.model.countries import is_code, not_a_code
 from geolookup.model.errors import SettingsError
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.settings.describe import checked, unknown
 from geolookup.settings.paths import NOT_SETTINGS, is_below_anothers_home, settings_path
-from geolookup.settings.sites import SITES_TABLE, SitesSettings, described_sites
+from geolookup.settings.sites import PLACE_PATHS, SITES_TABLE, SitesSettings, described_sites
 from geolookup.settings.source import (
     CUSTOM,
     KIND_NAMES,
@@ -91,7 +92,7 @@ def load_with_origins(
         values["sources"] = read_sources(tables, path=path)
         origins["sources"] = Origin("file", path)
     if sites != {}:
-        values["sites"] = _read_sites(sites, path=path)
+        values["sites"] = _read_sites(sites, path=path, folder=folder)
         origins["sites"] = Origin("file", path)
     for name, text in _from_environment(environ).items():
         values[name] = _checked(name, text, PREFIX + name.upper(), strict=False)
@@ -226,20 +227,43 @@ def read_sources(tables: Any, *, path: str) -> tuple[SourceSettings, ...]:
     return tuple(found)
 
 
-def _read_sites(table: Any, *, path: str) -> SitesSettings:
-    """The table of the organisation's sites.
+def _read_sites(table: Any, *, path: str, folder: str) -> SitesSettings:
+    """The table of the organisation's sites. File names in it are relative to ``folder``.
 
     :raises SettingsError: for an unknown key, or a value that is not allowed
     """
     where = f"{path}: [{SITES_TABLE}]"
     if not isinstance(table, dict):
         raise SettingsError(f"{path}: `{SITES_TABLE}` is a table: begin it with a line [{SITES_TABLE}]")
+    if "token" in table:
+        raise SettingsError(
+            f"{where}: `token` must not stand here: put it in a file of mode 0600, and name that file as `token_file`"
+        )
     values = {}
     for name, value in table.items():
         if name not in _OF_SITES:
             raise SettingsError(f"{where}: {unknown(name, list(_OF_SITES))}")
         values[name] = checked(_OF_SITES[name], value, f"{where}: {name}", strict=True)
-    return SitesSettings(**values)
+    sites = SitesSettings(**values)
+    for name in sites.paths:
+        if name not in PLACE_PATHS:
+            raise SettingsError(f"{where}: paths: {unknown(name, list(PLACE_PATHS))}")
+    for name, code in sites.country.items():
+        if not is_code(code):
+            raise SettingsError(f"{where}: country: {not_a_code(code, whose=f'for {name!r:.40}, the')}")
+    for needed in ("url", "token_file") if sites.kind else ():
+        if not getattr(sites, needed):
+            raise SettingsError(f'{where}: `kind = "{sites.kind}"` needs `{needed}`, too')
+    if sites.url:
+        try:
+            url = normalise_url(sites.url)
+        except SettingsError as error:
+            raise SettingsError(f"{where}: {error}") from error
+        sites = msgspec.structs.replace(sites, url=(url or "").removesuffix("/api"))
+    if sites.token_file:
+        token_file = os.path.join(folder, os.path.expanduser(sites.token_file))
+        sites = msgspec.structs.replace(sites, token_file=token_file)
+    return sites
 
 
 def _read_source(table: Mapping[str, Any], *, where: str, folder: str) -> SourceSettings:

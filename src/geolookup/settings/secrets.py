@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from geolookup.model.errors import SettingsError
+from geolookup.settings.sites import SitesSettings
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 
@@ -44,6 +45,14 @@ def read_source_secret(source: SourceSettings, *, environ: Mapping[str, str] | N
     if not source.token_file:
         return None
     return _secret(source.token_file, "", "token", environ)[0] or None
+
+
+def read_sites_secret(sites: SitesSettings, *, environ: Mapping[str, str] | None = None) -> str | None:
+    """The token of the server that has the sites: from its own ``token_file``; None if it has none.
+
+    :raises SettingsError: as `read_secret`
+    """
+    return _secret(sites.token_file, "", "token", environ)[0] or None if sites.token_file else None
 
 
 def read_ping_url(settings: Settings, *, environ: Mapping[str, str] | None = None) -> str | None:

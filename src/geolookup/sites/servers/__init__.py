@@ -1,0 +1,1 @@
+"""Sites as an inventory has them that answers by REST: NetBox, Nautobot."""

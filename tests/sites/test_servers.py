@@ -1,4 +1,4 @@
-"""Sites of NetBox: read whole or not at all.
+"""Sites of NetBox: read whole or not at all, planned and applied by the commands, each night under the guard.
 
 The server is one that answers in the documented shapes of 3.7, 4.0 and 4.2; a real Nautobot is played against by
 `python -m tests.sites.nautobot`.
@@ -11,13 +11,19 @@ from typing import Any
 
 import pytest
 
-from geolookup.model.errors import SettingsError, UpstreamAnswerError, UpstreamError
+import geolookup
+from geolookup.model.errors import DataFileError, SettingsError, TooMuchGoneError, UpstreamAnswerError, UpstreamError
 from geolookup.settings.load import load
 from geolookup.settings.sites import SitesSettings
 from geolookup.settings.table import Settings
+from geolookup.sites.servers.applying import apply_server, plan_server, run_server
 from geolookup.sites.servers.server import read_server
+from geolookup.sites.since import Keep
 from geolookup.sites.site import Problems, Site
+from geolookup.state.editor import Editor
+from tests.cli.lookup.test_lookup import command
 from tests.sites.netbox_server import TOKEN, Made, NetBoxServer
+from tests.state.test_vrfs import state
 
 RELEASES = ("3.7.8", "4.0.11", "4.2.9")
 
@@ -327,6 +333,169 @@ def test_the_token_of_the_service_is_never_sent_there(
         read_server(Settings(sites=SitesSettings(kind="netbox", url=newest.url)), Problems())
     read_server(found, Problems())
     assert newest.tokens == {"Bearer nbt_key.secret", f"Token {TOKEN}"}
+
+
+# Applying it
+
+
+@pytest.fixture
+def editor(tmp_path: Path) -> Editor:
+    return state(tmp_path / "state").edit()
+
+
+def applied(editor: Editor, found: Settings, **more: Any) -> int:
+    problems = Problems()
+    return apply_server(editor, read_server(found, problems), found, problems, guarded=True, **more).number
+
+
+def test_it_is_applied_once_and_answers_in_each_vrf(newest: NetBoxServer, editor: Editor, tmp_path: Path) -> None:
+    found = settings(newest, tmp_path)
+    assert applied(editor, found) > 0
+    assert applied(editor, found) == 0
+    geo = geolookup.open(tmp_path / "state", settings=Settings())
+    sites = {address: getattr(geo.match(address), "site", None) for address in ("10.1.200.1", "10.2.9.15", "10.9.0.1")}
+    assert sites == {"10.1.200.1": "Munich", "10.2.9.15": "Bonn", "10.9.0.1": "Bonn"}
+    cities = [geo.lookup("172.16.1.1", vrf=vrf) for vrf in ("CUST-A", "CUST-B")]
+    assert [place.city for place in cities if place is not None] == ["München", "Austin"]
+    newest.made.prefixes[5]["prefix"] = "10.3.1.0/24"
+    assert applied(editor, found) == 2
+
+
+def test_a_vrf_that_is_gone_there_is_emptied_here(newest: NetBoxServer, editor: Editor, tmp_path: Path) -> None:
+    found = settings(newest, tmp_path)
+    applied(editor, found)
+    newest.made.prefixes = [row for row in newest.made.prefixes if row["vrf"] is None or row["vrf"]["name"] != "CUST-B"]
+    applied(editor, found)
+    assert editor.vrf_places("CUST-B") == {}
+    assert set(editor.vrf_places("CUST-A")) == {"Munich"}
+
+
+def test_a_token_that_sees_less_than_the_last_time_changes_nothing(
+    newest: NetBoxServer, editor: Editor, tmp_path: Path
+) -> None:
+    found = settings(newest, tmp_path)
+    many(newest, 400)
+    applied(editor, found)
+    before = editor.custom()
+    newest.made.ranges.clear()
+    newest.made.addresses.clear()
+    problems = Problems()
+    seen = read_server(found, problems)
+    told = plan_server(editor, seen, found, problems).held
+    assert told == ("2 of 2 ip-addresses that were there the last time are not seen: may the token view all?",)
+    with pytest.raises(TooMuchGoneError, match="2 of 2 ip-addresses that were there the last time are not seen"):
+        apply_server(editor, seen, found, problems, guarded=True)
+    assert editor.custom() == before
+    apply_server(editor, seen, found, problems, guarded=False)
+    assert editor.custom() != before
+    assert not plan_server(editor, seen, found, problems).held
+
+
+def test_a_bad_site_changes_nothing(newest: NetBoxServer, editor: Editor, tmp_path: Path) -> None:
+    found = settings(newest, tmp_path, apply="apply")
+    newest.made.sites[0]["latitude"] = 95.0
+    with pytest.raises(DataFileError, match=r"site 'Munich': latitude"):
+        run_server(editor, found)
+    assert editor.custom() == []
+
+
+def test_each_night_it_is_planned_or_applied_and_what_is_held_waits(
+    newest: NetBoxServer, editor: Editor, tmp_path: Path
+) -> None:
+    geo = geolookup.open(tmp_path / "state", settings=Settings())
+    planned = run_server(editor, settings(newest, tmp_path))
+    assert (planned.outcome, planned.waits) == ("planned", True)
+    assert editor.custom() == []
+    assert "`geolookup custom apply --from netbox` makes them" in str(geo.status().sites_wait)
+    found = settings(newest, tmp_path, apply="apply")
+    made = run_server(editor, found)
+    assert (made.outcome, made.changes) == ("applied", planned.changes)
+    assert geo.status().sites_wait is None
+    assert run_server(editor, found).outcome == "unchanged"
+    before = editor.custom()
+    newest.made.prefixes = newest.made.prefixes[:2]
+    held = run_server(editor, found)
+    assert held.outcome == "held"
+    assert held.apply == "geolookup custom apply --from netbox --accept"
+    assert editor.custom() == before
+    assert "--accept` makes them" in str(geo.status().sites_wait)
+    newest.made.prefixes = filled().prefixes
+    assert run_server(editor, found).outcome == "unchanged"
+    assert geo.status().sites_wait is None
+
+
+def test_what_somebody_changed_here_waits_until_they_say_what_stays(
+    newest: NetBoxServer, editor: Editor, tmp_path: Path
+) -> None:
+    found = settings(newest, tmp_path, apply="apply")
+    run_server(editor, found)
+    editor.update(editor.sites()["Bonn"], city="Bad Godesberg")
+    held = run_server(editor, found)
+    assert held.outcome == "held"
+    assert "Bonn: " in held.reasons[0]
+    assert "say what stays, with --keep" in held.reasons[0]
+    problems = Problems()
+    mine = Keep(sites={"Bonn": "mine"})
+    apply_server(editor, read_server(found, problems), found, problems, guarded=True, keep=mine)
+    assert run_server(editor, found).outcome == "unchanged"
+
+
+# The commands
+
+
+@pytest.fixture
+def ready(newest: NetBoxServer, editor: Editor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Settings that name the server and a state; the result is their file."""
+    settings(newest, tmp_path)
+    file = tmp_path / "geolookup.toml"
+    source = f'[[source]]\nname = "source"\nlocation = "{tmp_path}/source.csv"\n'
+    file.write_text(f'{source}[sites]\nkind = "netbox"\nurl = "{newest.url}/api/"\ntoken_file = "token"\n')
+    monkeypatch.setenv("GEOLOOKUP_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("GEOLOOKUP_CONFIG", str(file))
+    return file
+
+
+def told(*arguments: str, code: int = 0) -> str:
+    found = command(*arguments)
+    assert found.returncode == code, found.stderr.decode()
+    return found.stdout.decode() + found.stderr.decode()
+
+
+@pytest.mark.usefixtures("ready")
+def test_the_commands_plan_and_apply(editor: Editor) -> None:
+    said = told("custom", "plan", "--from", "netbox")
+    assert "sites in the file: 3 (3 to create); to delete: 0 of 0" in said
+    assert "+ create Munich of the VRF CUST-A: 172.16.0.0/16" in said
+    assert "`geolookup custom apply --from netbox` makes them" in said
+    assert editor.custom() == []
+    found = json.loads(command("custom", "apply", "--from", "netbox", "--json").stdout)
+    assert found["summary"]["new"] == 3
+    assert {step["vrf"] for step in found["vrfs"]} == {"CUST-A", "CUST-B"}
+    assert "nothing to change" in told("custom", "plan", "--from", "netbox")
+    assert "--sheet does not go with --from" in told("custom", "plan", "--from", "netbox", "--sheet", "x", code=2)
+    assert "Missing argument 'FILE', or --from netbox" in told("custom", "apply", code=2)
+
+
+def test_a_refresh_reads_the_server_first(newest: NetBoxServer, ready: Path, editor: Editor) -> None:
+    done = command("refresh", "--json")
+    assert done.returncode == 3
+    found = json.loads(done.stdout)
+    assert found["sites"]["outcome"] == "planned"
+    assert found["next_action"]["code"] == "decide-on-sites"
+    assert "geolookup custom apply --from netbox" in found["next_action"]["words"]
+    assert "sites wait:" in told("status")
+    assert "sites wait:" in told("status", "--check", code=3)
+    ready.write_text(ready.read_text() + 'apply = "apply"\n')
+    assert "changes of sites made" in told("refresh")
+    assert set(editor.sites()) == {"Munich", "Bonn", "Austin"}
+    assert "sites wait:" not in told("status")
+    newest.fault = lambda *_: (500, {}, b"{}", None)
+    assert "sites: GET /api/status/: the service answered 500" in told("refresh", code=1)
+    assert "refresh FAILED" in told("status")
+    assert set(editor.sites()) == {"Munich", "Bonn", "Austin"}
+    newest.fault = lambda *_: None
+    told("refresh")
+    assert "refresh FAILED" not in told("status")
 
 
 @pytest.mark.parametrize(

@@ -32,11 +32,13 @@ def describe(
     directory = StateDirectory(home)
     rows = current.published["rows"]
     pending: int | None = None
+    sites_wait: str | None = None
     try:
         if directory.edits.is_of_others():
             pending = None
         else:
             pending = directory.local.pending(wait_s=GLANCE_WAIT_S) if has_service(current.published) else 0
+            sites_wait = directory.local.sites_wait(wait_s=GLANCE_WAIT_S)
     except (StateBusyError, StateDamagedError, StateUnreadableError, StateUnwritableError) as error:
         problem = problem or (f"the pending edits cannot be counted: {error}", monotonic())
     base, overlay = snapshot.base.reader, snapshot.custom.reader
@@ -64,6 +66,7 @@ def describe(
         pending_edits=pending,
         pinned=current.pins,
         held=_held(directory),
+        sites_wait=sites_wait,
         problem=None if problem is None else problem[0],
         problem_since_s=None if problem is None else monotonic() - problem[1],
         temporary=temporary,

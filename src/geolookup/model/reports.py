@@ -9,8 +9,9 @@ from typing import Literal, TypeAlias
 
 from geolookup.model.types import Geolocation, IPBlock, Layer, Match, StaleRule
 
-#: What of a run can fail by itself: its beginning (settings, the state), sending edits, pulling sources.
-Stage: TypeAlias = Literal["start", "push", "pull"]
+#: What of a run can fail by itself: its beginning (settings, the state), reading the sites of a server, sending edits,
+#: pulling sources.
+Stage: TypeAlias = Literal["start", "sites", "push", "pull"]
 
 #: Called with how much is done, and how much there is if that is known.
 Progress: TypeAlias = Callable[[int, int | None], None]
@@ -208,7 +209,8 @@ class Status:
     been so; both are None while all is well. ``temporary`` is true while there is no state, and the countries
     that were asked for instead serve. ``pending_edits`` is None if edits.db cannot be read, or is locked. ``reader``
     names the implementation in use. ``sources`` are those that answer, the one of highest precedence first, and then
-    those that do not yet. ``failures`` are what failed in the last runs, until it succeeds.
+    those that do not yet. ``failures`` are what failed in the last runs, until it succeeds. ``sites_wait``
+    says in words what a refresh found changed on the server of the sites, and left to a person; None if nothing waits.
     """
 
     home: str
@@ -240,6 +242,7 @@ class Status:
     reader: str
     sources: tuple[SourceStatus, ...] = ()
     failures: tuple[RunFailure, ...] = ()
+    sites_wait: str | None = None
 
     def as_dict(self) -> dict[str, object]:
         """All of it by name, for ``status --json``."""

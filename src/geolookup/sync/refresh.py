@@ -36,6 +36,7 @@ from geolookup.sync.pull.pull import configured_url, pull_locked
 from geolookup.sync.push.courier import OnConflict
 from geolookup.sync.push.push import count_left_over, push_locked, require_same_upstream
 from geolookup.sync.push.report import PushReport
+from geolookup.sync.sites import SitesRun
 
 #: Told of a stage, the items of it done so far, and how many there are, None if that is not known.
 RefreshProgress: TypeAlias = Callable[[Stage, int, int | None], None]
@@ -59,16 +60,17 @@ class Failure:
 class RefreshReport:
     """The report of a refresh: what it did, and what it left.
 
-    ``push`` is None if edits could not even be read, ``pull`` if nothing was pulled; ``skipped`` says why a
-    pull was not tried. ``failures`` are of the stages that did not do their job. ``generation`` and ``digest`` are what
-    is served after it, ``generation_before`` what was before (None if nothing is, or was). ``changed`` is true if
-    some address has another answer now; an edit that is no longer pending is not a change. Moments are texts of
-    `clock.now_text`, durations seconds by step.
+    ``sites`` is None if no server has the sites, or they could not be read, ``push`` if edits could not even be read,
+    ``pull`` if nothing was pulled; ``skipped`` says why a pull was not tried. ``failures`` are of the stages that did
+    not do their job. ``generation`` and ``digest`` are what is served after it, ``generation_before`` what was before
+    (None if nothing is, or was). ``changed`` is true if some address has another answer now; an edit that is no longer
+    pending is not a change. Moments are texts of `clock.now_text`, durations seconds by step.
     """
 
     url: str | None
     began_at: str
     ended_at: str = ""
+    sites: SitesRun | None = None
     push: PushReport | None = None
     pull: PullReport | None = None
     skipped: str | None = None
@@ -89,7 +91,13 @@ class RefreshReport:
     def for_a_person(self) -> bool:
         """True if something waits that only a person can decide."""
         edits = self.push is not None and bool(self.push.held or self.push.rejected or self.push.notices)
-        return edits or self.held is not None or bool(self.pull is not None and (self.pull.twins or self.pull.notices))
+        sites = self.sites is not None and self.sites.waits
+        return (
+            edits
+            or sites
+            or self.held is not None
+            or bool(self.pull is not None and (self.pull.twins or self.pull.notices))
+        )
 
     @property
     def left_over(self) -> bool:
@@ -108,6 +116,7 @@ class RefreshReport:
             "digest": self.digest,
             "failures": [failure.as_dict() for failure in self.failures],
             "skipped": self.skipped,
+            "sites": None if self.sites is None else self.sites.as_dict(),
             "push": None if self.push is None else self.push.as_dict(),
             "pull": None if self.pull is None else self.pull.as_dict(),
             "warnings": self.warnings,
@@ -123,8 +132,9 @@ def refresh(
     url_moved: bool = False,
     started: Callable[[], None] = lambda: None,
     progress: RefreshProgress = lambda _stage, _done, _total: None,
+    sites: Callable[[], SitesRun] | None = None,
 ) -> RefreshReport:
-    """Push what waits, then pull and publish, under one run lock.
+    """Push what waits, then pull and publish, under one run lock. ``sites``, if given, reads them from a server first.
 
     What goes wrong is in the report, so that it is always complete; the other stage is still tried,
     unless the service as a whole refuses. ``started`` is called once the lock is held.
@@ -138,7 +148,9 @@ def refresh(
             failures.begin(directory.home, "refresh")
             started()
             try:
-                _run(run, settings, report, on_conflict=on_conflict, url_moved=url_moved, progress=progress)
+                _run(
+                    run, settings, report, on_conflict=on_conflict, url_moved=url_moved, progress=progress, sites=sites
+                )
             except GeoLookupError as error:
                 report.failures.append(Failure(stage=_stage(report), message=str(error), error=error))
             failures.note(directory.home, "refresh", _ended(report))
@@ -164,6 +176,8 @@ def _stage(report: RefreshReport) -> Stage:
 def _ended(report: RefreshReport) -> dict[Stage, str | None]:
     """The failure of each stage that was tried, or None; that a list is held is none."""
     tried: dict[Stage, str | None] = {"push": None} if report.push is not None else {}
+    if report.sites is not None:
+        tried["sites"] = None
     if report.pull is not None:
         tried["pull"] = None
     told = {each.stage: each.message for each in report.failures if not isinstance(each.error, HeldError)}
@@ -178,12 +192,15 @@ def _run(
     on_conflict: OnConflict,
     url_moved: bool,
     progress: RefreshProgress,
+    sites: Callable[[], SitesRun] | None,
 ) -> None:
     before = run.found
     try:
         if before is not None:
             report.generation_before = before.current.generation
         run.check_edits()
+        if sites is not None and before is not None:
+            _sites(report, sites)
         if settings.url is None:
             _pull(run, settings, None, report, url_moved, None, progress)
             return
@@ -196,9 +213,11 @@ def _run(
             else:
                 _pull(run, settings, transport, report, url_moved, unmodified, progress)
     finally:
+        if sites is not None and before is None:  # edits are laid over what the pull has published
+            _sites(report, sites)
         if report.push is not None and report.pull is not None:
             count_left_over(run.directory, report.push)  # the list may have told what became of an edit
-        after = before if run.is_as_found else _open(run.directory)
+        after = before if run.is_as_found and sites is None else _open(run.directory)
         if after is not None:
             report.generation, report.digest = after.current.generation, after.current.digest
         began = time.monotonic()
@@ -206,6 +225,15 @@ def _run(
         report.durations_s["answers"] = round(time.monotonic() - began, 3)
         if after is not None and after is not before:
             after.close()
+
+
+def _sites(report: RefreshReport, sites: Callable[[], SitesRun]) -> None:
+    began = time.monotonic()
+    try:
+        report.sites = sites()
+    except GeoLookupError as error:
+        report.failures.append(Failure(stage="sites", message=str(error), error=error))
+    report.durations_s["sites"] = round(time.monotonic() - began, 3)
 
 
 def _push(
@@ -311,6 +339,7 @@ CODES = {
     "decide-on-the-list": "look at what is held: `geolookup generations show held`, and `geolookup generations diff "
     "served held`; if it is right: geolookup sync --accept {digest}",
     "decide-on-edits": "decide on the edits that wait (`geolookup outbox list` names them), or that a warning names",
+    "decide-on-sites": "look at what would change on the server of the sites: {plan}; if it is right: {apply}",
     "decide-on-twins": "delete the twins, unless they are somebody else's: the warnings name them",
     "run-again": "nothing to do: the next run goes on with the edits that are left over",
     "accept-what-was-rolled-back": "nothing to do, or publish it after all: geolookup sync --accept {digest}",
@@ -325,7 +354,8 @@ def next_action(report: RefreshReport) -> NextAction:
     elif report.pull is not None and report.pull.outcome == "rolled-back":
         digest = (report.pull.digest or "")[:16]
     code = _code(report)
-    return NextAction(code, CODES[code].format(digest=digest))
+    plan, apply = ("", "") if report.sites is None else (report.sites.plan, report.sites.apply)
+    return NextAction(code, CODES[code].format(digest=digest, plan=plan, apply=apply))
 
 
 def _code(report: RefreshReport) -> str:
@@ -342,6 +372,8 @@ def _code(report: RefreshReport) -> str:
         return "decide-on-edits"
     if report.pull is not None and report.pull.twins:
         return "decide-on-twins"
+    if report.sites is not None and report.sites.waits:
+        return "decide-on-sites"
     if report.left_over:
         return "run-again"
     if report.pull is not None and report.pull.outcome == "rolled-back":

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeAlias
 
 import click
@@ -36,8 +37,10 @@ from geolookup.state.base.current import Current
 from geolookup.state.publishing import checks
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync import words
+from geolookup.sync.opening import open_editor
 from geolookup.sync.refresh import Failure, NextAction, RefreshReport, next_action
 from geolookup.sync.refresh import refresh as run_refresh
+from geolookup.sync.sites import SitesRun
 
 _log = logging.getLogger("geolookup.refresh")
 
@@ -95,6 +98,10 @@ def refresh(
     """Send pending edits, then pull the service's list and publish it, in one nightly run.
 
     \b
+    If the settings name a server of sites (`[sites] kind`), it is read first, and its changes are
+    planned or applied as `[sites] apply` says.
+
+    \b
     It may be started twice or killed: the published data serve until new data are complete.
     Exit status: 0 done, 1 failed or something is left over (the next run continues), 2 settings,
     3 something is held until you confirm it, 75 another run is under way. The report says what to do next.
@@ -147,6 +154,7 @@ def refresh(
                 url_moved=url_moved,
                 started=started,
                 progress=told,
+                sites=partial(_run_sites, directory, settings) if settings.sites.kind else None,
             )
     except StateBusyError as error:
         # The other run tells the monitor, and writes the metrics.
@@ -167,6 +175,13 @@ def refresh(
         status = changed_exit_code
     _tell_others(report, status, directory, settings, monitor)
     return _tell(report, status, as_json=as_json)
+
+
+def _run_sites(directory: StateDirectory, settings: Settings) -> SitesRun:
+    from geolookup.sites.servers.applying import run_server  # late: most refreshes ask no server of sites
+
+    with open_editor(directory.home, settings=settings) as editor:
+        return run_server(editor, settings)
 
 
 def _succeeded(report: RefreshReport) -> bool:
@@ -212,6 +227,8 @@ def _log_all(report: RefreshReport, status: int, action: NextAction) -> None:
             level = logging.INFO if edit["state"] == "done" else logging.WARNING
             what = edit["what"] if edit["state"] == "done" else f"edit {edit['edit']}: {edit['what']}"
             _log.log(level, "%s: %s: %s", edit["state"], what, edit["reason"], extra={"fields": {"edit": edit}})
+    for note in () if report.sites is None else report.sites.notes:
+        _log.info("sites: %s", note)
     for warning in report.warnings:
         _log.warning("%s", warning)
     for failure in report.failures:
@@ -235,7 +252,9 @@ def _summary(report: RefreshReport) -> str:
     if _is_busy(report):
         return "busy: another run is under way"
     parts = []
-    push, pull = report.push, report.pull
+    push, pull, sites = report.push, report.pull, report.sites
+    if sites is not None and sites.changes:
+        parts.append(f"{words.count(sites.changes, 'change')} of sites {'made' if not sites.waits else 'wait for you'}")
     if push is not None:
         parts += [f"{words.count(push.done, 'edit')} sent"] if push.done else []
         parts += [f"{words.count(count, 'edit')} {state}" for state, count in words.left_over(push).items() if count]

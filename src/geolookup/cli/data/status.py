@@ -175,7 +175,9 @@ def status(as_json: bool, check: bool, max_age: str | None, fingerprint: bool) -
         old = _too_old(found, settings.check_max_age_s, given=max_age is not None, has_sources=bool(settings.stack))
         old += words.too_old_data(found, settings.max_data_age_s)
         wrong = [*old, *_problems(found, [source.name for source in never]), *checks.wrong(tried)]
-        code = exit_codes.of_status(stale=bool(old), problem=len(wrong) > len(old), held=bool(found.held))
+        code = exit_codes.of_status(
+            stale=bool(old), problem=len(wrong) > len(old), held=bool(found.held or found.sites_wait)
+        )
     if as_json:
         names = [source.name for source in found.sources if not source.digest] + [source.name for source in never]
         told = {"wrong": wrong, "checks": [each.as_dict() for each in tried]} if check else {}
@@ -217,6 +219,8 @@ def status(as_json: bool, check: bool, max_age: str | None, fingerprint: bool) -
     if found.held:
         look = "`geolookup generations show held` says why"
         lines.append(("held", f"{found.held}: geolookup sync --accept {found.held[:16]} publishes it; {look}"))
+    if found.sites_wait:
+        lines.append(("sites wait", found.sites_wait))
     lines += [(f"{each.run} FAILED", _failure_line(each)) for each in found.failures]
     if found.problem:
         lines.append(("PROBLEM", f"{found.problem} (for {in_words(found.problem_since_s or 0)})"))

@@ -20,8 +20,11 @@ from geolookup.history.impact import ChangedAnswer, Comparison
 from geolookup.history.impact import impact as find_impact
 from geolookup.history.preview import with_custom_layer
 from geolookup.model.errors import GeoLookupError, StateDamagedError, UnknownVrfError
+from geolookup.settings.sites import SERVER_KINDS
 from geolookup.sites.file import Form, form_of, read_sites, write_sites
 from geolookup.sites.plan import SitesPlan, apply_sites, export_sites, plan_sites, preview_sites
+from geolookup.sites.servers.applying import ServerPlan, apply_server, plan_server
+from geolookup.sites.servers.server import ServerSites, read_server
 from geolookup.sites.since import Conflict, Keep, Whose
 from geolookup.sites.site import Problems, Site
 from geolookup.sites.vrfs import VrfPlan, apply_vrfs, by_vrf, export_vrf, plan_vrfs
@@ -69,13 +72,20 @@ _accept_option = click.option(
     is_flag=True,
     help="Apply it although a person must look first: much would go, or a site is very wide.",
 )
+_from_option = click.option(
+    "--from",
+    "server",
+    type=click.Choice(SERVER_KINDS),
+    help="Read the sites from the server that the settings name ([sites] kind, url, token_file), not from FILE.",
+)
 _prune_option = click.option(
     "--prune-all", is_flag=True, help="Delete every custom geolocation that FILE does not name."
 )
 
 
 @click.command()
-@click.argument("file")
+@click.argument("file", required=False)
+@_from_option
 @_prune_option
 @_format_option
 @_delimiter_option
@@ -91,7 +101,8 @@ _prune_option = click.option(
 def plan(
     editor: Editor,
     /,
-    file: str,
+    file: str | None,
+    server: str | None,
     prune_all: bool,
     takes: tuple[str, ...],
     keeps: tuple[str, ...],
@@ -115,11 +126,20 @@ def plan(
       geolookup custom plan sites.xlsx
       geolookup custom plan sites.csv --field city=Place --report wrong.csv
       geolookup custom plan sites.toml --addresses vips.txt
+      geolookup custom plan --from netbox
     """
     if file == addresses == "-":
         raise click.UsageError("FILE and --addresses cannot both be standard input")
     taken, keep = _taken(takes), _kept(keeps)
-    with _reporting(file, as_json=as_json, **reading) as (read, problems):
+    if server is not None:
+        if addresses is not None:
+            raise click.UsageError("--addresses belongs to FILE")
+        _refuse_beside_server(file, vrf, **reading)
+        with _reporting_server(reading["report"], as_json=as_json) as (there, problems):
+            planned = plan_server(editor, there, load_settings(), problems, prune_all=prune_all, takes=taken, keep=keep)
+        _say_server(planned, problems, server, as_json=as_json)
+        return exit_codes.DONE
+    with _reporting(_given(file), as_json=as_json, **reading) as (read, problems):
         parts = by_vrf(read, vrf)
         sites = parts.pop("", [])
         of_vrfs = plan_vrfs(editor, parts, problems, keep) if parts else None
@@ -164,7 +184,8 @@ def plan(
 
 
 @click.command()
-@click.argument("file")
+@click.argument("file", required=False)
+@_from_option
 @_prune_option
 @_accept_option
 @_format_option
@@ -180,7 +201,8 @@ def plan(
 def apply(
     editor: Editor,
     /,
-    file: str,
+    file: str | None,
+    server: str | None,
     prune_all: bool,
     accept: bool,
     takes: tuple[str, ...],
@@ -205,11 +227,30 @@ def apply(
     --accept or --keep (nothing was changed).
 
     \b
-    Example: geolookup custom apply sites.toml
+    Examples:
+      geolookup custom apply sites.toml
+      geolookup custom apply --from netbox
     """
-    guard, keep = None if accept else load_settings(), _kept(keeps)
+    settings, keep = load_settings(), _kept(keeps)
+    if server is not None:
+        _refuse_beside_server(file, vrf, **reading)
+        with _reporting_server(reading["report"], as_json=as_json) as (there, problems):
+            done = apply_server(
+                editor,
+                there,
+                settings,
+                problems,
+                guarded=not accept,
+                prune_all=prune_all,
+                takes=_taken(takes),
+                keep=keep,
+            )
+        _say_server(done, problems, server, as_json=as_json, pending=editor)
+        return
+    guard = None if accept else settings
     of_vrfs: VrfPlan | None = None
     made: SitesPlan | None = None
+    file = _given(file)
     with _reporting(file, as_json=as_json, **reading) as (read, problems):
         parts = by_vrf(read, vrf)
         sites = parts.pop("", [])
@@ -320,6 +361,71 @@ def _reporting(
             _write_report(report, problems)
         if failed is not None and as_json:
             output.json_result({"error": str(failed), "reading": problems.said, **_problems_object(problems)})
+
+
+@contextlib.contextmanager
+def _reporting_server(report: str | None, *, as_json: bool) -> Iterator[tuple[ServerSites, Problems]]:
+    """As `_reporting`, of the server that the settings name."""
+    problems = Problems()
+    failed: GeoLookupError | None = None
+    try:
+        found = read_server(load_settings(), problems)
+        for told in problems.said:
+            output.note(told)
+        yield found, problems
+    except GeoLookupError as error:
+        failed = error
+        raise
+    finally:
+        if report is not None:
+            _write_report(report, problems)
+        if failed is not None and as_json:
+            output.json_result({"error": str(failed), "reading": problems.said, **_problems_object(problems)})
+
+
+def _given(file: str | None) -> str:
+    if file is None:
+        raise click.UsageError("Missing argument 'FILE', or --from netbox.")
+    return file
+
+
+def _refuse_beside_server(file: str | None, vrf: str | None, **reading: Any) -> None:
+    """Refuse what says how a file is read where there is none."""
+    given = {"FILE": file, "--vrf": vrf, **{name: reading[name] for name in ("form", "delimiter", "sheet", "columns")}}
+    named = {"form": "--format", "columns": "--field"}
+    for name, value in given.items():
+        if value:
+            shown_name = named.get(name, name if name.startswith(("-", "F")) else f"--{name}")
+            raise click.UsageError(f"{shown_name} does not go with --from, which reads the server of the settings")
+
+
+def _say_server(
+    found: ServerPlan, problems: Problems, server: str, *, as_json: bool, pending: Editor | None = None
+) -> None:
+    """Say a plan of a server's sites; with ``pending``, that it was made there."""
+    if as_json:
+        answer = {**_plan_object(found.sites, problems), "held": list(found.held)}
+        if found.vrfs is not None:
+            answer["vrfs"] = [step.as_dict() for step in found.vrfs.changes]
+        output.json_result(answer | ({} if pending is None else {"pending": pending_objects(pending)}))
+        return
+    output.lines(found.sites.summary.describe())
+    _say_steps(found.sites)
+    if found.vrfs is not None:
+        _say_vrf_steps(found.vrfs)
+    _say_conflicts(found.conflicts)
+    command = f"`geolookup custom apply --from {server}"
+    if found.held:
+        output.warn(f"{command}` needs --accept for this: {'; '.join(found.held)}")
+    number = words.count(found.number, "change")
+    if not found.number:
+        output.done("nothing to change")
+    elif pending is None:
+        output.done(f"{number}: {command}` makes {'it' if found.number == 1 else 'them'}")
+    else:
+        output.done(f"{number} made")
+    if pending is not None:
+        say_pending(pending)
 
 
 def _taken(takes: tuple[str, ...]) -> dict[str, int | None]:

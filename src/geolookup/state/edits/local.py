@@ -13,6 +13,9 @@ from geolookup.state.edits.session import SiteNames
 from geolookup.state.edits.store import Edits
 from geolookup.state.edits.vrfs import VrfPlaces
 
+#: What edits.db keeps by this name: what of the sites of a server waits for a person, in words; "" if nothing does.
+SITES_WAIT = "sites_wait"
+
 _T = TypeVar("_T")
 
 
@@ -120,6 +123,10 @@ class LocalEdits:
         return self._ask(
             lambda ledger: VrfPlaces(ledger.database, ledger.outbox).places(vrf), none, wait_s=QUESTION_WAIT_S
         )
+
+    def sites_wait(self, *, wait_s: float = RUN_WAIT_S) -> str | None:
+        """What of the sites of a server waits for a person, in words; None if nothing does."""
+        return self._ask(lambda ledger: ledger.outbox.setting(SITES_WAIT), None, wait_s=wait_s) or None
 
     def upstream_url(self) -> str | None:
         """The upstream that edits were pushed to; None if none were."""

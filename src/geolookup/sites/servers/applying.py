@@ -1,0 +1,206 @@
+"""Making the sites of this machine those of a server: shown as a plan, or made; and what each night does.
+
+What the server had the last time that it was applied is kept in edits.db: so a token that sees less is noticed, and the
+VRFs that are gone there are emptied here. What waits for a person is kept there, too.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import msgspec
+
+from geolookup.base.text import count
+from geolookup.model.errors import ChangedSinceError, TooMuchGoneError, WideBlockError
+from geolookup.settings.table import Settings
+from geolookup.sites.plan import SitesPlan, apply_sites, plan_sites
+from geolookup.sites.servers.server import ServerSites, read_server
+from geolookup.sites.since import Conflict, Keep
+from geolookup.sites.site import Problems
+from geolookup.sites.vrfs import VrfPlan, apply_vrfs, by_vrf, plan_vrfs
+from geolookup.state.editor import Editor
+from geolookup.state.edits.local import SITES_WAIT
+from geolookup.sync.sites import SitesRun
+
+_NOTHING_SAID: Final = Keep(sites={})
+#: The name under which edits.db keeps what was there the last time.
+_LAST: Final = "sites_server"
+
+
+class _Last(msgspec.Struct):
+    """What a server had when it was applied last: the rows of each list, and the VRFs that had sites."""
+
+    url: str = ""
+    counts: dict[str, int] = {}
+    vrfs: list[str] = []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerPlan:
+    """The steps that make the sites those of the server, and the reasons for which a person must look first."""
+
+    sites: SitesPlan
+    vrfs: VrfPlan | None
+    held: tuple[str, ...]
+
+    @property
+    def conflicts(self) -> tuple[Conflict, ...]:
+        """The sites that somebody changed here since the last apply, and of which nobody says what stays."""
+        return (*self.sites.conflicts, *(() if self.vrfs is None else self.vrfs.conflicts))
+
+    @property
+    def number(self) -> int:
+        """The number of steps."""
+        return len(self.sites.edits) + (0 if self.vrfs is None else len(self.vrfs.changes))
+
+
+def plan_server(
+    editor: Editor,
+    found: ServerSites,
+    settings: Settings,
+    problems: Problems,
+    *,
+    prune_all: bool = False,
+    takes: Mapping[str, int | None] | None = None,
+    keep: Keep = _NOTHING_SAID,
+) -> ServerPlan:
+    """The steps that `apply_server` would make; nothing is changed. ``keep`` is as in `plan_sites`.
+
+    :raises DataFileError: if sites cannot be made as they are there: names each
+    """
+    last = _last(editor)
+    parts = _parts(found, last)
+    sites = parts.pop("", [])
+    vrfs = plan_vrfs(editor, parts, problems, keep) if parts else None
+    made = plan_sites(editor, sites, prune_all=prune_all, problems=problems, takes=takes, keep=keep)
+    held = [*_fewer(last, found, settings), *made.summary.reasons_to_hold(settings)]
+    held += [] if vrfs is None else vrfs.reasons_to_hold(settings)
+    return ServerPlan(sites=made, vrfs=vrfs, held=tuple(held))
+
+
+def apply_server(
+    editor: Editor,
+    found: ServerSites,
+    settings: Settings,
+    problems: Problems,
+    *,
+    guarded: bool,
+    prune_all: bool = False,
+    takes: Mapping[str, int | None] | None = None,
+    keep: Keep = _NOTHING_SAID,
+) -> ServerPlan:
+    """Make the sites those of the server, all in one transaction, or nothing.
+
+    :raises DataFileError: if sites cannot be made as they are there; nothing was changed
+    :raises ChangedSinceError: if somebody changed sites here, and ``keep`` does not say what stays; nothing was changed
+    :raises TooMuchGoneError: if it is ``guarded``, and more would be gone, or the token sees less, than the settings
+        allow; nothing was changed
+    :raises WideBlockError: if a site would get very many public addresses, and it is guarded; nothing was changed
+    """
+    guard = settings if guarded else None
+    editor.sessions.back_up()
+    with editor.transaction():
+        last = _last(editor)
+        if guarded and (fewer := _fewer(last, found, settings)):
+            raise TooMuchGoneError(
+                f"{found.origin}: {'; '.join(fewer)}. If it is meant, apply it with --accept. Nothing was changed"
+            )
+        parts = _parts(found, last)
+        sites = parts.pop("", [])
+        vrfs = (
+            apply_vrfs(editor, parts, file=found.origin, problems=problems, guard=guard, keep=keep) if parts else None
+        )
+        made = apply_sites(
+            editor,
+            sites,
+            file=found.origin,
+            prune_all=prune_all,
+            guard=guard,
+            problems=problems,
+            takes=takes,
+            keep=keep,
+        )
+        kept = _Last(
+            url=found.origin,
+            counts=dict(found.counts),
+            vrfs=sorted({site.vrf for site in found.sites if site.vrf}),
+        )
+        with editor.sessions.transaction() as session:
+            session.outbox.keep_setting(_LAST, msgspec.json.encode(kept).decode())
+            session.outbox.keep_setting(SITES_WAIT, "")
+    return ServerPlan(sites=made, vrfs=vrfs, held=())
+
+
+def _last(editor: Editor) -> _Last:
+    kept = editor.sessions.ask(lambda session: session.outbox.setting(_LAST))
+    return msgspec.json.decode(kept, type=_Last) if kept else _Last()
+
+
+def _parts(found: ServerSites, last: _Last) -> dict[str, list]:  # type: ignore[type-arg]
+    """The sites by VRF, also those that had some the last time."""
+    return {**{vrf: [] for vrf in last.vrfs if last.url == found.origin}, **by_vrf(found.sites, None)}
+
+
+def _fewer(last: _Last, found: ServerSites, settings: Settings) -> list[str]:
+    """The lists that lack more than the guard allows of what they had the last time."""
+    if last.url != found.origin:
+        return []
+    told = []
+    for name, before in last.counts.items():
+        fewer = before - found.counts.get(name, 0)
+        many = fewer > settings.guard_sites_gone and fewer > settings.guard_sites_share * before
+        if name in found.counts and (many or (fewer == before and fewer > 1)):
+            told.append(
+                f"{fewer} of {before} {name} that were there the last time are not seen: may the token view all?"
+            )
+    return told
+
+
+def run_server(editor: Editor, settings: Settings) -> SitesRun:
+    """What `refresh` does each night: read the sites of the server, and plan or apply them, as the settings say.
+
+    What waits for a person is kept for the status, until it is applied, or a later night has nothing to wait for.
+
+    :raises UpstreamError: if the server cannot be read whole; nothing was changed
+    :raises DataFileError: if sites cannot be made as they are there; nothing was changed
+    """
+    problems = Problems()
+    found = read_server(settings, problems)
+    plan, outcome = _planned_or_applied(editor, found, settings, problems)
+    kind = settings.sites.kind
+    changed = [f"{conflict.describe()}: say what stays, with --keep" for conflict in plan.conflicts]
+    run = SitesRun(
+        outcome=outcome,
+        url=found.origin,
+        sites=len(found.sites),
+        changes=plan.number,
+        plan=f"geolookup custom plan --from {kind}",
+        apply=f"geolookup custom apply --from {kind}{' --accept' if plan.held else ''}",
+        reasons=(*plan.held, *changed),
+        notes=(*problems.said, *plan.sites.notes),
+    )
+    _keep_waiting(editor, run)
+    return run
+
+
+def _planned_or_applied(
+    editor: Editor, found: ServerSites, settings: Settings, problems: Problems
+) -> tuple[ServerPlan, Literal["applied", "unchanged", "planned", "held"]]:
+    if settings.sites.apply == "apply":
+        try:
+            made = apply_server(editor, found, settings, problems, guarded=True)
+        except (ChangedSinceError, TooMuchGoneError, WideBlockError):
+            pass  # which the plan says, too
+        else:
+            return made, "applied" if made.number else "unchanged"
+    plan = plan_server(editor, found, settings, problems)
+    return plan, "held" if plan.held or plan.conflicts else "planned" if plan.number else "unchanged"
+
+
+def _keep_waiting(editor: Editor, run: SitesRun) -> None:
+    """Keep in words what waits for a person, "" for nothing."""
+    why = f": {'; '.join(run.reasons)}" if run.reasons else ""
+    words = f"{count(run.changes, 'change')} of {run.url}{why}; `{run.apply}` makes them" if run.waits else ""
+    if (editor.sessions.ask(lambda session: session.outbox.setting(SITES_WAIT)) or "") != words:
+        with editor.sessions.transaction() as session:
+            session.outbox.keep_setting(SITES_WAIT, words)

@@ -117,7 +117,7 @@ def test_a_workbook_of_the_same_says_the_same(tmp_path: Path) -> None:
         written(tmp_path / "a.csv", "\n".join("\t".join(row + [""] * (10 - len(row))) for row in strangers()))
     )
     assert sites == wanted[0]
-    assert "line 4 names the columns" in problems.said[0]
+    assert "Standorte.xlsx, sheet 'Standorte': row 4 names the columns" in problems.said[0]
     book["Hinweise"].append(["Standort", "Netz"])
     book.save(tmp_path / "Standorte.xlsx")
     with pytest.raises(DataFileError, match=r"2 sheets hold sites: 'Hinweise', 'Standorte'. .*--sheet NAME"):

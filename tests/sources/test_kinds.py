@@ -120,12 +120,13 @@ def test_a_country_in_small_letters_is_read_in_capitals(tmp_path: Path, kind: st
     assert blocks == [("8.0.0.0", "8.0.0.255", PlaceFields("DE"))]
 
 
-def test_a_decimal_comma_is_a_bad_row_that_says_what_to_write(tmp_path: Path) -> None:
+def test_a_decimal_comma_is_read_and_said_and_what_means_nothing_is_a_bad_row(tmp_path: Path) -> None:
     text = "network;country;latitude\n10.0.0.0/24;DE;52,5\n10.0.1.0/24;DE;1,2,3\n10.0.2.0/24;DE;52.5\n"
-    assert [row.reason for row in read_all(write(tmp_path, text))[1].bad_rows] == [
-        "latitude is not a number: '52,5': write 52.5",
-        "latitude is not a number: '1,2,3'",
-    ]
+    blocks, gathered = read_all(write(tmp_path, text))
+    assert [place.latitude for _, _, place in blocks if place] == [52.5, 52.5]
+    assert [row.reason for row in gathered.bad_rows] == ["latitude is not a number: '1,2,3'"]
+    (told,) = gathered.warnings
+    assert told.endswith(": 1 coordinate with a decimal comma (line 2: '52,5' is 52.5)")
 
 
 def test_utf16_is_read_and_text_with_other_line_ends_is_told_as_that(tmp_path: Path) -> None:
@@ -206,13 +207,21 @@ def test_a_country_of_a_geofeed_that_iso_3166_1_does_not_list_is_kept_with_a_war
     ]
 
 
-def test_text_that_is_not_utf8_is_a_bad_row_that_says_so(tmp_path: Path) -> None:
-    rows = b"first,last,city\n10.0.0.1,10.0.0.2,Austin\n10.0.0.3,10.0.0.4,K\xf6ln\n10.0.0.5,10.0.0.6,K\xc3\xb6ln\n"
-    blocks, gathered = read_all(write(tmp_path, rows))
-    assert [place.city for _, _, place in blocks if place] == ["Austin", "Köln"]
+def test_text_that_is_not_utf8_is_read_as_cp1252_where_people_keep_tables_and_a_bad_row_elsewhere(
+    tmp_path: Path,
+) -> None:
+    rows = b"10.0.0.1,10.0.0.2,US,Austin\n10.0.0.3,10.0.0.4,DE,K\xf6ln\n10.0.0.5,10.0.0.6,DE,K\xc3\xb6ln\n"
+    blocks, gathered = read_all(write(tmp_path, b"first,last,country,city\n" + rows))
+    assert [place.city for _, _, place in blocks if place] == ["Austin", "Köln", "Köln"]
+    assert gathered.bad_rows == []
+    assert [told.partition(": ")[2] for told in gathered.warnings] == [
+        "is not UTF-8: 1 line read as cp1252 (Windows): look at the names"
+    ]
+    blocks, gathered = read_all(
+        write(tmp_path, b"# geofeed\n10.0.0.0/24,DE,,K\xf6ln,\n10.0.1.0/24,DE,,Ulm,\n"), kind="geofeed"
+    )
     (bad,) = gathered.bad_rows
-    assert bad.line == 3
-    assert bad.reason.startswith("is not UTF-8")
+    assert (bad.line, bad.reason.startswith("is not UTF-8")) == (2, True)
 
 
 def test_a_quote_that_does_not_end_counts_every_line_that_it_eats(tmp_path: Path) -> None:
@@ -398,7 +407,6 @@ def test_a_web_page_in_place_of_a_file_is_called_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "row"),
     [
-        ("ranges-csv", "first,last,country\n8.0.0.0,8.0.0.9,US\n9.0.0.0,9.0.0.9,{}\n"),
         ("dbip-csv", "8.0.0.0,8.0.0.9,US\n9.0.0.0,9.0.0.9,{}\n"),
         ("ip2location-csv", '"134217728","134217737","US","x"\n"150994944","150994953","{}","x"\n'),
         ("geofeed", "8.0.0.0/24,US,,,\n9.0.0.0/24,{},,,\n"),

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from geolookup.base.text import harmless
 from geolookup.files.lines import in_cp1252
 
 #: The characters that may stand between columns: spreadsheets write semicolons where a comma is the decimal sign.
 SEPARATORS: Final = (",", ";", "\t", "|")
 #: The header is among the first rows with values.
-_MOST_TITLES: Final = 30
+MOST_TITLES: Final = 30
 #: A line above the header that tells a spreadsheet the separator.
 SEPARATOR_LINE: Final = re.compile(r"\s*\"?sep=(.)\"?\s*", re.IGNORECASE)
 
@@ -76,6 +77,25 @@ def field_of(column: str, words: Mapping[str, Sequence[str]] = WORDS) -> tuple[s
         if len(tokens) > 1 and all(map(_AFTER_BLOCKS.fullmatch, tokens[1:])) and tokens[0] in words["blocks"]:
             return "blocks", len(words["blocks"])
     return None
+
+
+#: What people call a column of addresses, as `alike` writes it.
+ADDRESS_WORDS: Final = (
+    "ip", "ips", "ipaddress", "ipaddresses", "ipadresse", "ipadressen", "adresseip", "adressesip", "clientip",
+    "sourceip", "srcip", "remoteip", "hostip",
+)  # fmt: skip
+
+
+def column_like(columns: Sequence[str], wanted: str) -> str | None:
+    """The one column that is called ``wanted``, or is like it; of ``ip`` any that people give to addresses.
+
+    None if there is none, or several are as like.
+    """
+    if wanted in columns:
+        return wanted
+    words = ADDRESS_WORDS if wanted == "ip" else (alike(wanted),)
+    found = [column for column in columns if alike(column) in words]
+    return found[0] if len(found) == 1 else None
 
 
 def fields_of(
@@ -146,7 +166,7 @@ def _rows(head: bytes, separator: str) -> Iterator[tuple[int, list[str]]]:
                 yield above, row
                 found += 1
             above = reader.line_num
-            if found == _MOST_TITLES:
+            if found == MOST_TITLES:
                 return
     except csv.Error:
         return
@@ -154,3 +174,19 @@ def _rows(head: bytes, separator: str) -> Iterator[tuple[int, list[str]]]:
 
 #: As many bytes are known of a file that goes on.
 _WHOLE: Final = 64 << 10
+
+
+def said_of(name: str, word: str, header: Header, read_as: Mapping[str, Sequence[str]]) -> list[str]:
+    """How a table is read, for a person: nothing, if its columns have our names and stand in the first line.
+
+    ``word`` is what a line is called; ``read_as`` has the columns of each field.
+    """
+    said = []
+    if header.titles:
+        shown = "; ".join(harmless(title, 60) for title in header.titles[:3])
+        more = " …" if len(header.titles) > 3 else ""
+        said.append(f"{name}: {word} {header.skip + 1} names the columns; above it are titles: {shown}{more}")
+    if any([field] != [column.lower() for column in columns] for field, columns in read_as.items()):
+        listed = (f"{field} = {', '.join(map(repr, columns))}" for field, columns in read_as.items())
+        said.append(f"{name}: read as {'; '.join(listed)}")
+    return said

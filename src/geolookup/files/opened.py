@@ -44,6 +44,11 @@ class Member:
     path: str | None
     is_sheet: bool = False
 
+    @property
+    def word(self) -> str:
+        """A line of it is called so: the lines of a sheet are its rows, with their numbers."""
+        return "row" if self.is_sheet else "line"
+
     def seekable(self) -> IO[bytes]:
         """The content as an open file that can be mapped: the file itself, or a temporary copy without a name.
 
@@ -224,13 +229,28 @@ class Opened:
         for sheet in sheets:
 
             def open_sheet(sheet: Sheet = sheet) -> BoundedStream:
-                return BoundedStream(name, Part(content, sheet.begin, sheet.end), self._limits, None)
+                return BoundedStream(
+                    name_of_sheet(name, sheet.name), Part(content, sheet.begin, sheet.end), self._limits, None
+                )
 
             with open_sheet() as stream:
                 head = stream.read(HEAD_BYTES)
+            shown = name_of_sheet(name, sheet.name)
             alone = len(sheets) == 1
-            shown = f"{name}, sheet {harmless(sheet.name, 40)!r}"
             yield Member(shown, "" if alone else sheet.name, head, open_sheet, None, is_sheet=True)
+
+
+def name_of_sheet(workbook: str, sheet: str) -> str:
+    """The name of a sheet in messages."""
+    return f"{workbook}, sheet {harmless(sheet, 40)!r}"
+
+
+class SheetStream(io.BufferedReader):
+    """A sheet of a workbook as CSV: its lines are the rows of the sheet ``sheet``."""
+
+    def __init__(self, part: Part, sheet: str) -> None:
+        super().__init__(part, _BUFFER_BYTES)
+        self.sheet = sheet
 
 
 class _Closing:
@@ -345,7 +365,7 @@ def _sheet_of(name: str, copy: IO[bytes], sheet: str | None) -> BinaryIO | None:
         content.close()
         names = ", ".join(harmless(each.name, 40) for each in sheets)
         raise DataFileError(f"{name}: has several sheets: {names}. Say which is meant: --sheet NAME")
-    return io.BufferedReader(Part(content, sheets[0].begin, sheets[0].end), _BUFFER_BYTES)
+    return SheetStream(Part(content, sheets[0].begin, sheets[0].end), sheets[0].name)
 
 
 class _Resumed(io.RawIOBase):

@@ -76,6 +76,10 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             allowed="one of place, network",
         ),
     ] = ""
+    sheet: Annotated[
+        str,
+        about("source", "Which sheet of a workbook (.xlsx, .ods) is read. If empty, each that is a table of ranges."),
+    ] = ""
     preset: Annotated[
         str, about("source", "A provider's file, by name: it fills in what is left empty.", allowed="a preset's name")
     ] = ""

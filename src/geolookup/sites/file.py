@@ -144,9 +144,8 @@ def _of(
     ]
     refuse_repetitions(sites, bad)
     bad.said += told.said
-    for kind, (number, first) in told.converted.items():
-        bad.said.append(f"{path}: {count(number, *kind)} ({first})")
-    bad.notes += [f"{path}: {count(number, *kind)} ({first})" for kind, (number, first) in told.lost.items()]
+    bad.said += told.converted.lines(member.name)
+    bad.notes += told.lost.lines(member.name)
     if problems is None:
         bad.refuse()
     return sites

@@ -101,6 +101,7 @@ class Conflict:
                 value=mine,
                 was=base,
                 theirs=theirs,
+                word="line" if where is None else where.word,
             )
             for field, base, theirs, mine in self.columns()
         ]

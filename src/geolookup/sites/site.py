@@ -4,7 +4,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from geolookup.base.reasons import reason
@@ -35,23 +35,29 @@ _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
 class Where:
     """The position of a site in its file. ``find`` takes a key ("" for the site itself) and a text of its value.
 
-    ``columns`` are those of a table by key.
+    ``columns`` are those of a table by key, and ``word`` is what a line of it is called: a sheet has rows.
     """
 
     path: str
     find: Callable[[str, str], int | None]
     name: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)
+    word: str = "line"
 
     def line(self, key: str = "", text: str = "") -> int | None:
         """The number (from 1) of a line, None if it is unknown."""
         return self.find(key, text)
 
+    def at(self) -> str:
+        """The site's line in brackets, after a blank; "" if it is unknown."""
+        line = self.line()
+        return "" if line is None else f" ({self.word} {line})"
+
     def error(self, message: str, key: str = "", text: str = "") -> DataFileError:
         """The error, which names the file, the line and the site."""
         line = self.line(key, text)
         site = f"site {self.name!r}: " if self.name else ""
-        return DataFileError(f"{self.path}{'' if line is None else f', line {line}'}: {site}{message}")
+        return DataFileError(f"{self.path}{'' if line is None else f', {self.word} {line}'}: {site}{message}")
 
     def problem(self, kind: str, message: str, key: str = "", text: str = "", write: str = "") -> "Problem":
         """What is wrong; ``kind`` is the same for all that are wrong in this way, ``write`` what to write instead."""
@@ -63,6 +69,7 @@ class Where:
             column=self.columns.get(key, key),
             value=text,
             write=write,
+            word=self.word,
         )
 
 
@@ -70,7 +77,8 @@ class Where:
 class Problem:
     """Something that is wrong with a row or site; ``message`` names the file, the line and the site.
 
-    ``was`` and ``theirs`` are what a value was and is now, where others changed it since the file was made; else None.
+    ``word`` is what ``line`` counts: a sheet has rows. ``was`` and ``theirs`` are what a value was and is now, where
+    others changed it since the file was made; else None.
     """
 
     kind: str
@@ -82,6 +90,7 @@ class Problem:
     write: str = ""
     was: str | None = None
     theirs: str | None = None
+    word: str = "line"
 
     def __str__(self) -> str:
         return self.message
@@ -180,7 +189,7 @@ def site_of(
     told = wrong_name(name)
     if told is not None:
         bad.add(where.problem("the name of a site is not one", told, "name", str(name)))
-    where = Where(path=where.path, find=where.find, name=name if told is None else "", columns=where.columns)
+    where = replace(where, name=name if told is None else "")
     vrf = values.get(VRF, "")
     if vrf != "" and (wrong_vrf := wrong_name(vrf)) is not None:
         bad.add(where.problem("the name of a VRF is not one", f"{VRF}: {wrong_vrf}", VRF, str(vrf)))
@@ -295,17 +304,14 @@ def refuse_repetitions(sites: list[Site], bad: Problems) -> None:
     for site in sites:
         other = names.setdefault((site.vrf, site.name), site)
         if other is not site:
-            bad.add(site.where.problem("a name is there twice", f"another site has this name{_at(other)}", "name"))
+            bad.add(
+                site.where.problem("a name is there twice", f"another site has this name{other.where.at()}", "name")
+            )
         for block in site.blocks:
             owner = owners.setdefault((site.vrf, block), site)
             if owner is not site:
                 text = block_text(block)
-                told = f"{text} belongs to site {owner.name!r}{_at(owner)} too"
+                told = f"{text} belongs to site {owner.name!r}{owner.where.at()} too"
                 if not site.vrf:
                     told += ": if they are of two routing domains, a column `vrf` says of which"
                 bad.add(site.where.problem("a block belongs to two sites", told, "blocks", text))
-
-
-def _at(site: Site) -> str:
-    line = site.where.line()
-    return "" if line is None else f" (line {line})"

@@ -4,18 +4,18 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from geolookup.base.text import count, harmless
-from geolookup.files.headers import SEPARATORS, WORDS, Header, alike, field_of, fields_of, find_header
+from geolookup.base.text import harmless
+from geolookup.files.converted import Counted, as_meant, guessed
+from geolookup.files.headers import SEPARATORS, WORDS, Header, alike, field_of, fields_of, find_header, said_of
 from geolookup.files.opened import Member
 from geolookup.files.streams import Limits
 from geolookup.files.tables import Table
 from geolookup.model.addresses import split_blocks
 from geolookup.model.errors import DataFileError, SettingsError
 from geolookup.model.fields import DEGREES, FIELD_NAMES
-from geolookup.model.written import country_of, degrees_of, pair_of
 from geolookup.sites.site import KEYS, MADE_FROM, VRF, Problems, Site, Where, block_text
 
 #: What a column may hold, by the names that ``--field`` takes.
@@ -36,10 +36,6 @@ _DIGITS: Final = {
 }
 _SHOWN_COLUMNS: Final = 12
 
-#: Things of a kind that are counted: the words for one of them, and for several.
-Kind = tuple[str, str]
-_PAIRS: Final = ("pair of coordinates in one cell", "pairs of coordinates in one cell")
-_COUNTRIES: Final = ("country in words", "countries in words")
 _ZEROS: Final = ("postal code that may have lost a zero", "postal codes that may have lost a zero")
 
 
@@ -47,24 +43,16 @@ _ZEROS: Final = ("postal code that may have lost a zero", "postal codes that may
 class Read:
     """What became of a table: ``said`` is how it was read, for a person to look at before anything is done.
 
+    ``converted`` was read otherwise than it stands, ``lost`` what may have been before the file was read.
+
     ``made_at`` is the moment of the export that it was, "" if it does not say it.
     """
 
     said: list[str] = field(default_factory=list)
     made_at: str = ""
     read_as: dict[str, list[str]] = field(default_factory=dict)
-    converted: dict[Kind, tuple[int, str]] = field(default_factory=dict)
-    lost: dict[Kind, tuple[int, str]] = field(default_factory=dict)
-
-    def convert(self, kind: Kind, example: str) -> None:
-        """Count what was read otherwise than it stands."""
-        number, first = self.converted.get(kind, (0, example))
-        self.converted[kind] = number + 1, first
-
-    def lose(self, kind: Kind, example: str) -> None:
-        """Count what may have been lost before the file was read."""
-        number, first = self.lost.get(kind, (0, example))
-        self.lost[kind] = number + 1, first
+    converted: Counted = field(default_factory=Counted)
+    lost: Counted = field(default_factory=Counted)
 
 
 def header_of(member: Member, given: Mapping[str, str], separator: str | None = None) -> Header | None:
@@ -112,10 +100,10 @@ def read(
             "Say which columns hold what: --field name=COLUMN --field blocks=COLUMN"
         )
     at = fields_of(header.columns, given, _WORDS)
-    line = header.skip + 1
+    line = f"{member.word} {header.skip + 1}"
     missing = [f"{name}={column}" for name, column in given.items() if name not in at]
     if missing:
-        raise DataFileError(f"{path}, line {line}: no column {' '.join(map(harmless, missing))}: {_there(header)}")
+        raise DataFileError(f"{path}, {line}: no column {' '.join(map(harmless, missing))}: {_there(header)}")
     if "blocks" in at or not {"first", "last"} <= at.keys():
         at = {name: places for name, places in at.items() if name not in ("first", "last")}
     if set(DEGREES) <= at.keys():
@@ -124,10 +112,10 @@ def read(
     if "name" not in at or not {"blocks", "first"} & at.keys():
         lacks = "name" if "name" not in at else "blocks"
         raise DataFileError(
-            f"{path}, line {line}: no column holds the {lacks} of sites: {_there(header)}. Say which does: "
+            f"{path}, {line}: no column holds the {lacks} of sites: {_there(header)}. Say which does: "
             f"--field {lacks}=COLUMN"
         )
-    told = _said(path, header, at)
+    told = _said(member, header, at)
     rows = _Rows(member, header, at, bad, told)
     return list(rows.sites()), told
 
@@ -137,23 +125,17 @@ def _there(header: Header) -> str:
     return f"there are {', '.join(names[:_SHOWN_COLUMNS])}{', …' if len(names) > _SHOWN_COLUMNS else ''}"
 
 
-def _said(path: str, header: Header, at: Mapping[str, Sequence[int]]) -> Read:
-    """How a table is read: nothing, if its columns have our names and stand in the first line."""
+def _said(member: Member, header: Header, at: Mapping[str, Sequence[int]]) -> Read:
     used = {place for places in at.values() for place in places}
     others = [column for place, column in enumerate(header.columns) if place not in used and column]
     read_as = {name: [header.columns[place] for place in places] for name, places in at.items()}
     said = Read(read_as=read_as)
     if (made := _MOMENT.search(" ".join(read_as.get(MADE_FROM, [])))) is not None:
         said.made_at = made[0]
-    if header.titles:
-        shown = "; ".join(harmless(title, 60) for title in header.titles[:3])
-        more = " …" if len(header.titles) > 3 else ""
-        said.said.append(f"{path}: line {header.skip + 1} names the columns; above it are titles: {shown}{more}")
-    if any([name] != [column.lower() for column in columns] for name, columns in read_as.items() if name != MADE_FROM):
-        listed = (f"{name} = {', '.join(map(repr, columns))}" for name, columns in read_as.items())
-        said.said.append(f"{path}: read as {'; '.join(listed)}")
+    shown = {name: columns for name, columns in read_as.items() if name != MADE_FROM}
+    said.said += said_of(member.name, member.word, header, shown)
     if others:
-        said.said.append(f"{path}: these columns are not read: {', '.join(map(repr, others))}")
+        said.said.append(f"{member.name}: these columns are not read: {', '.join(map(repr, others))}")
     return said
 
 
@@ -196,28 +178,23 @@ class _Rows:
         finally:
             csv.field_size_limit(limit)
         if table.guessed:
-            self._told.said.append(
-                f"{self._member.name}: is not UTF-8: {count(table.guessed, 'line')} read as cp1252 (Windows): look at "
-                "the names"
-            )
+            self._told.said.append(guessed(self._member.name, self._member.word, table.guessed))
         for values, where, _ in found.values():
             yield values, where
 
     def _require_once(self) -> None:
         columns = [column.lower() for column in self._header.columns]
         for name, places in self._at.items():
-            again = [at for at, column in enumerate(columns) if column == columns[places[0]]]
+            again = [place for place, column in enumerate(columns) if column == columns[places[0]]]
             if name != "blocks" and len(again) > 1:
-                line = self._header.skip + 1
-                raise DataFileError(
-                    f"{self._member.name}, line {line}: a column is named twice: {columns[again[0]]!r:.60}"
-                )
+                at = f"{self._member.word} {self._header.skip + 1}"
+                raise DataFileError(f"{self._member.name}, {at}: a column is named twice: {columns[again[0]]!r:.60}")
 
     def _where(self, line: int, lines: Mapping[str, int] | None = None) -> Where:
         def find(_key: str, text: str) -> int:
             return line if lines is None else lines.get(text, line)
 
-        return Where(path=self._member.name, find=find, columns=self._columns)
+        return Where(path=self._member.name, find=find, columns=self._columns, word=self._member.word)
 
     def _take(
         self,
@@ -252,17 +229,15 @@ class _Rows:
     def _join(self, before: Any, values: dict[str, Any], blocks: list[str], where: Where, line: int) -> None:
         """Add the blocks of a further row of a site, which must say the same of it."""
         first, at, lines = before
-        named = Where(path=where.path, find=where.find, name=values["name"], columns=where.columns)
+        named = replace(where, name=values["name"])
         for key, value in values.items():
             if value not in ("", first.get(key, "")):
-                other = f"{first.get(key, '')!r:.60} in line {at.line()}"
+                other = f"{first.get(key, '')!r:.60} in {at.word} {at.line()}"
                 told = f"{key} is {value!r:.60} here, and {other}: a site has one place"
                 self._bad.add(named.problem("another row of the site says otherwise", told, key, str(value)))
                 return
         if self._ours or not blocks:
-            self._bad.add(
-                named.problem("a name is there twice", f"another site has this name (line {at.line()})", "name")
-            )
+            self._bad.add(named.problem("a name is there twice", f"another site has this name{at.at()}", "name"))
             return
         lines.update({block: line for block in blocks if block not in lines})
         first["blocks"] += blocks
@@ -289,36 +264,22 @@ class _Rows:
             of = {name: value.strip() for name, value in of.items()}
         # A name has no blanks around it, and cells often do.
         values: dict[str, Any] = {**of, **{key: of[key].strip() for key in keys if key in of}}
-        line = where.line()
-        if "coordinates" in self._at and (text := row[self._at["coordinates"][0]].strip()):
-            pair = pair_of(text)
-            if pair is None:
-                values["latitude"] = text
-            else:
-                values.update(zip(DEGREES, pair, strict=True))
-                self._told.convert(_PAIRS, f"line {line}: {text!r:.40}")
+        if "coordinates" in self._at:
+            values["coordinates"] = row[self._at["coordinates"][0]]
+        line = f"{where.word} {where.line()}"
+        for kind, became in as_meant(values):
+            self._told.converted.add(kind, f"{line}: {became}")
         for name in DEGREES:
-            text = values.get(name, "")
-            if text.strip() == "":
+            if values.get(name, "").strip() == "":
                 values.pop(name, None)
-            elif (read := degrees_of(text, name)) is not None:
-                values[name] = read[0]
-                if read[1]:
-                    kind = (f"coordinate {read[1]}", f"coordinates {read[1]}")
-                    self._told.convert(kind, f"line {line}: {text!r:.40} is {read[0]}")
-        country = values.get("country", "")
-        code = country_of(country)
-        if code is not None and code != country.strip():
-            values["country"] = code
-            self._told.convert(_COUNTRIES, f"line {line}: {country!r:.40} is {code}")
         self._warn_of_zeros(values, line)
         return values
 
-    def _warn_of_zeros(self, values: Mapping[str, Any], line: int | None) -> None:
+    def _warn_of_zeros(self, values: Mapping[str, Any], line: str) -> None:
         postal, country = values.get("postalcode", ""), str(values.get("country", "")).upper()
         if postal.isdigit() and len(postal) == _DIGITS.get(country, 0) - 1:
             whole = f"0{postal}"
-            self._told.lose(_ZEROS, f"line {line}: {postal!r} of {country}, not {whole!r}?")
+            self._told.lost.add(_ZEROS, f"{line}: {postal!r} of {country}, not {whole!r}?")
 
     def _blocks(self, row: list[str], where: Where) -> list[str]:
         if "first" in self._at:

@@ -188,9 +188,7 @@ def _check(
     for block in site.blocks:
         owner = owners.setdefault(block, site)
         if owner is not site:
-            line = owner.where.line()
-            at = "" if line is None else f" (line {line})"
-            told = f"{block_text(block)} belongs to site {owner.name!r}{at} of this VRF too"
+            told = f"{block_text(block)} belongs to site {owner.name!r}{owner.where.at()} of this VRF too"
             problems.add(site.where.problem("a block belongs to two sites", told, "blocks"))
 
 

@@ -74,4 +74,4 @@ def refuse_what_cannot_be_pulled(given: str, source: SourceSettings, found: Defi
             near = difflib.get_close_matches(given, presets, 1)
             more = f"did you mean {near[0]}?" if near else f"the presets are {', '.join(presets)}"
             raise SettingsError(f"{given!r:.80} is neither a file nor a preset: {more}")
-        open_source(path, kind=found.kind or None, fields=found.fields).close()
+        open_source(path, kind=found.kind or None, fields=found.fields, sheet=found.sheet).close()

@@ -18,12 +18,13 @@ TOKEN = "{token}"  # noqa: S105 - what stands for it
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*)://")
 _MONDAYS = 3
 _NO_TERMS = Terms(licence="", attribution="", keep_days=None, redistribute=True)
-_ENDINGS = (".gz", ".zip", ".tar", ".tgz", ".csv", ".mmdb", ".json", ".ndjson", ".txt", ".geofeed")
+_ENDINGS = (".gz", ".zip", ".tar", ".tgz", ".xlsx", ".ods", ".csv", ".mmdb", ".json", ".ndjson", ".txt", ".geofeed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """One source. ``kind`` and ``layer`` are empty if the content says them; ``location`` is empty for a service and
+    """One source. ``kind`` and ``layer`` are empty if the content says them, ``sheet`` if no sheet of a workbook was
+    named; ``location`` is empty for a service and
     the registry.
 
     ``max_age_s`` and ``max_data_age_s`` are None without a limit. ``dated`` says which earlier files are tried after a
@@ -36,6 +37,7 @@ class Definition:
     location: str = ""
     fields: Mapping[str, str] = field(default_factory=dict)
     layer: str = ""
+    sheet: str = ""
     max_age_s: float | None = None
     max_data_age_s: float | None = None
     auth: str = ""
@@ -106,6 +108,7 @@ def define(source: SourceSettings) -> Definition:
             location=source.location,
             fields=dict(source.fields),
             layer=source.layer,
+            sheet=source.sheet,
             max_age_s=source.max_age_s,
             max_data_age_s=source.max_data_age_s,
             auth=source.auth or "bearer",
@@ -129,6 +132,7 @@ def define(source: SourceSettings) -> Definition:
         location=source.location or found.location,
         fields=dict(source.fields),
         layer=source.layer,
+        sheet=source.sheet,
         max_age_s=own.max_age_s,
         max_data_age_s=own.max_data_age_s,
         auth=source.auth or auth,
@@ -143,7 +147,12 @@ def define(source: SourceSettings) -> Definition:
 
 
 def given(
-    locations: Sequence[str], *, kind: str = "", fields: Mapping[str, str] | None = None, layer: str = ""
+    locations: Sequence[str],
+    *,
+    kind: str = "",
+    fields: Mapping[str, str] | None = None,
+    layer: str = "",
+    sheet: str = "",
 ) -> tuple[Definition, ...]:
     """The sources of a state without any settings: the files that a person gave, by their absolute paths.
 
@@ -161,7 +170,10 @@ def given(
         names, name = {each.name for each in found}, name_of(location)
         if name in names:
             name = next(each for number in range(2, 2 + len(names)) if (each := f"{name[:28]}-{number}") not in names)
-        found.append(Definition(name=name, kind=kind, location=location, fields=fields or {}, layer=layer, given=True))
+        how = Definition(
+            name=name, kind=kind, location=location, fields=fields or {}, layer=layer, sheet=sheet, given=True
+        )
+        found.append(how)
     return tuple(found)
 
 
@@ -220,6 +232,7 @@ def stack(sources: Sequence[SourceSettings], remembered: Sequence[Mapping[str, A
             location=str(entry["location"]),
             fields=dict(entry.get("fields", {})),
             layer=str(entry.get("asked_layer", "")),
+            sheet=str(entry.get("asked_sheet", "")),
             given=True,
         )
         for entry in remembered

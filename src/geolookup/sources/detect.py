@@ -54,20 +54,23 @@ def open_source(
     kind: str | None = None,
     fields: Mapping[str, str] | None = None,
     layer: str = "",
+    sheet: str = "",
     limits: Limits | None = None,
 ) -> Reading:
     """Open a file or folder as a source: of the kind that its content says, or of the one that is asked for.
 
     For the kind ``registry`` the location is not looked at. ``fields`` maps our field names to keys or columns, for
     kinds that take that; in a table also ``network``, or ``first`` and ``last``, which makes it a ``ranges-csv``.
-    ``layer`` is the only layer that it shall feed, ``place`` or ``network``; if empty, its content decides.
+    ``layer`` is the only layer that it shall feed, ``place`` or ``network``; if empty, its content decides. ``sheet``
+    is the only sheet of a workbook that is read.
 
-    :raises DataFileError: if it cannot be read, or fits no kind: says what was seen
+    :raises DataFileError: if it cannot be read, has no such sheet, or fits no kind: says what was seen
     :raises SettingsError: if the kind is unknown, or it takes no ``fields``
     """
     bounds = limits or Limits()
     chosen = named(kind) if kind is not None else None
-    opened = Opened(bundled_ranges_path(), bounds) if chosen is ranges_csv.REGISTRY else Opened(location, bounds)
+    where = bundled_ranges_path() if chosen is ranges_csv.REGISTRY else location
+    opened = Opened(where, bounds, sheet=sheet or None)
     try:
         if chosen is None:
             # Columns that hold the range are named in tables only, even if rows look like others.
@@ -89,7 +92,8 @@ def _of_other_kinds(opened: Opened, chosen: Kind) -> list[str]:
     if len(opened.members) < 2 or chosen is ranges_csv.REGISTRY:
         return []
     left = [member for member in opened.members if not chosen.fits(member)]
-    found = [(member, kind) for member in left if (kind := _fitting([member])) is not None]
+    kinds = [(member, _fitting([member])) for member in left]
+    found = [(member, kind) for member, kind in kinds if kind is not None and kind is not chosen]
     if not found:
         return []
     shown = ", ".join(f"{harmless(member.inside, 80)} ({kind.name})" for member, kind in found[:_SHOWN_FILES])
@@ -127,8 +131,9 @@ def kind_of(opened: Opened) -> Kind:
 
 
 def _fitting(members: Sequence[Member]) -> Kind | None:
-    """The first kind that any of the files fits."""
-    return next((kind for kind in KINDS if any(map(kind.fits, members))), None)
+    """The first kind that any of the files fits; else a table whose columns are like those of ranges."""
+    found = next((kind for kind in KINDS if any(map(kind.fits, members))), None)
+    return ranges_csv.KIND if found is None and any(map(ranges_csv.is_alike, members)) else found
 
 
 def _seen(opened: Opened) -> str:

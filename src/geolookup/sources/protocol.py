@@ -28,16 +28,18 @@ class BadRow:
     """A row that was left out, and why, in text that is fit to be shown.
 
     ``number`` counts the rows of its file from 1, and ``line`` its lines, or is None if the file has no lines. ``file``
-    names the file inside an archive or folder, and is empty if the source is one file.
+    names the file inside an archive or folder, or the sheet of a workbook, and is empty if the source is one file.
+    ``word`` is what a line is called: a sheet has rows.
     """
 
     number: int
     line: int | None
     reason: str
     file: str = ""
+    word: str = "line"
 
     def __str__(self) -> str:
-        place = f"row {self.number}" if self.line is None else f"line {self.line}"
+        place = f"row {self.number}" if self.line is None else f"{self.word} {self.line}"
         return f"{self.file}, {place}: {self.reason}" if self.file else f"{place}: {self.reason}"
 
 
@@ -100,11 +102,13 @@ class Gathered:
     decoded: int = 0
     tell: Progress = unwatched
     _file: str = ""
+    _word: str = "line"
     _rows_of_earlier_files: int = 0
 
-    def begin_file(self, name: str) -> None:
-        """Bad rows from now on belong to this file of an archive or folder."""
+    def begin_file(self, name: str, word: str = "line") -> None:
+        """Bad rows from now on belong to this file of an archive or folder; ``word`` is what a line of it is called."""
         self._file = name
+        self._word = word
         self.files.append(name)
         self._rows_of_earlier_files = self.rows
 
@@ -143,7 +147,11 @@ class Gathered:
         self.bad += count
         if len(self.bad_rows) < KEPT_BAD_ROWS:
             row = BadRow(
-                number=number - self._rows_of_earlier_files, line=line, reason=harmless(reason), file=self._file
+                number=number - self._rows_of_earlier_files,
+                line=line,
+                reason=harmless(reason),
+                file=self._file,
+                word=self._word,
             )
             self.bad_rows.append(row)
 

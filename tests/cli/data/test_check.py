@@ -146,12 +146,12 @@ def test_a_damaged_file_says_what_was_read_and_what_is_wrong(
 
 def test_fields_can_be_mapped_and_wrong_use_is_status_two(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "input"
-    path.write_text("cidr,land\n10.0.0.0/8,DE\n")
-    assert "there are land. Rename them, or say" in checked_json(capsys, path, code=1)["refused"]
-    path.write_text("cidr,land,city\n10.0.0.0/8,DE,Ulm\n")
-    assert "no field:     the columns land; --field FIELD=COLUMN makes one a field" in checked(capsys, path)[0]
-    assert checked_json(capsys, path, "--field", "country=land")["countries"] == ["DE"]
-    for wrong in (["--field", "country"], ["--field", "colour=land"], ["--kind", "csv"]):
+    path.write_text("cidr,gc\n10.0.0.0/8,DE\n")
+    assert "there are gc. Rename them, or say" in checked_json(capsys, path, code=1)["refused"]
+    path.write_text("cidr,gc,city\n10.0.0.0/8,DE,Ulm\n")
+    assert "no field:     the columns gc; --field FIELD=COLUMN makes one a field" in checked(capsys, path)[0]
+    assert checked_json(capsys, path, "--field", "country=gc")["countries"] == ["DE"]
+    for wrong in (["--field", "country"], ["--field", "colour=gc"], ["--kind", "csv"]):
         checked(capsys, path, *wrong, code=2)
 
 
@@ -209,7 +209,9 @@ def test_a_source_of_the_stack_is_checked_as_a_sync_reads_it(
         assert "s3cret" not in "".join(lines + errors)
         found = checked_json(capsys, "--source", "service", code=1)
         assert (found["kind"], found["name"], found["rows"], found["blocks_v4"]) == ("service", service.url, 2, 1)
-        assert found["bad_rows"] == [{"number": 2, "line": None, "reason": "locid 0 is out of range", "file": ""}]
+        assert found["bad_rows"] == [
+            {"number": 2, "line": None, "reason": "locid 0 is out of range", "file": "", "word": "line"}
+        ]
     _, errors = checked(capsys, "--source", "nobody", code=2)
     assert "unknown source 'nobody': the sources are service, office" in errors[0]
     checked(capsys, "--source", "office", "x.csv", code=2)

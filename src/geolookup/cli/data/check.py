@@ -19,6 +19,7 @@ from geolookup.cli.options import (
     layer_option,
     load_service_settings,
     load_settings,
+    sheet_option,
     state_directory,
 )
 from geolookup.files.streams import Limits
@@ -49,6 +50,7 @@ _MOST_FACTS = 400
 @click.option("--source", "name", metavar="NAME", help="Check the source of this name, as the next sync would read it.")
 @kind_option
 @layer_option
+@sheet_option
 @fields_option
 @json_option
 def check(
@@ -56,6 +58,7 @@ def check(
     name: str | None,
     kind: str | None,
     layer: str | None,
+    sheet: str | None,
     fields: tuple[str, ...],
     as_json: bool,
 ) -> int:
@@ -77,9 +80,11 @@ def check(
         raise click.UsageError("give a FILE or --source NAME")
     settings = load_settings() if file is not None else load_service_settings(None)
     if file is not None:
-        (definition,) = given([file], kind=kind or "", fields=fields_of(fields), layer=layer or "")
-    elif kind or layer or fields:
-        raise click.UsageError("--kind, --layer and --field belong to FILE: those of a source stand in the settings")
+        (definition,) = given([file], kind=kind or "", fields=fields_of(fields), layer=layer or "", sheet=sheet or "")
+    elif kind or layer or fields or sheet:
+        raise click.UsageError(
+            "--kind, --layer, --sheet and --field belong to FILE: those of a source stand in the settings"
+        )
     else:
         definition = _named(settings, str(name))
     found = _service(settings) if definition.is_service else _contents(settings, definition, file)
@@ -111,13 +116,19 @@ def _contents(settings: Settings, definition: Definition, file: str | None) -> C
                 kind=definition.kind or None,
                 fields=definition.fields or None,
                 layer=definition.layer,
+                sheet=definition.sheet,
                 limits=limits,
             ) as reading,
             output.progress("rows", "row") as progress,
         ):
             found = contents_of(reading, progress, location=shown)
         if path != shown and shown:
-            found = replace(found, name=shown, refused=found.refused and found.refused.replace(path, shown))
+            found = replace(
+                found,
+                name=shown,
+                refused=found.refused and found.refused.replace(path, shown),
+                warnings=tuple(warning.replace(path, shown) for warning in found.warnings),
+            )
     return found
 
 

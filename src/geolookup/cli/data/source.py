@@ -17,6 +17,7 @@ from geolookup.cli.options import (
     kind_option,
     layer_option,
     load_settings,
+    sheet_option,
     state_directory,
 )
 from geolookup.model.errors import SettingsError
@@ -37,6 +38,7 @@ _NAMES = (
         "name",
         "kind",
         "layer",
+        "sheet",
         "location",
         "preset",
         "fields",
@@ -70,6 +72,7 @@ def source() -> None:
 @click.option("--last", is_flag=True, help="Below all others, which is the default.")
 @kind_option
 @layer_option
+@sheet_option
 @fields_option
 @click.option("--token-file", metavar="FILE", help="A file (mode 0600) with this source's own secret.")
 @click.option(
@@ -85,6 +88,7 @@ def add(
     last: bool,
     kind: str | None,
     layer: str | None,
+    sheet: str | None,
     fields: tuple[str, ...],
     as_json: bool,
     **given: str | None,
@@ -105,7 +109,7 @@ def add(
     interrupt.changing(settings_path())
     refuse_location(location)
     values = new_values(location, name, kind, fields_of(fields))
-    values |= {"layer": layer} if layer else {}
+    values |= {name: value for name, value in (("layer", layer), ("sheet", sheet)) if value}
     values |= {key: value for key, value in given.items() if value}
     if token_file := values.get("token_file"):
         values["token_file"] = os.path.abspath(os.path.expanduser(token_file))
@@ -253,6 +257,7 @@ def _as_dict(source: SourceSettings, url: str | None, pulled: Mapping[str, Mappi
         "name": found.name,
         "kind": found.kind,
         "layer": _layer(found, pulled.get(found.name)),
+        "sheet": found.sheet,
         "location": (url or "") if found.is_service else without_secret(found.location),
         "preset": source.preset,
         "fields": dict(found.fields),

@@ -18,6 +18,7 @@ from geolookup.cli.options import (
     layer_option,
     load_service_settings,
     load_settings,
+    sheet_option,
     state_to_publish,
     url_moved_option,
     url_option,
@@ -46,6 +47,7 @@ _TOP = 20
 @click.argument("locations", metavar="[FILE|URL]...", nargs=-1)
 @kind_option
 @layer_option
+@sheet_option
 @fields_option
 @url_option
 @url_moved_option
@@ -59,6 +61,7 @@ def sync(
     locations: tuple[str, ...],
     kind: str | None,
     layer: str | None,
+    sheet: str | None,
     fields: tuple[str, ...],
     url: str | None,
     url_moved: bool,
@@ -99,8 +102,10 @@ def sync(
         raise click.UsageError("--accept publishes what is held, --preview publishes nothing: give one of them")
     if addresses is not None and not preview:
         raise click.UsageError("--addresses belongs to --preview")
-    if not locations and (kind or layer or fields):
-        raise click.UsageError("--kind, --layer and --field belong to FILE: those of a source stand in the settings")
+    if not locations and (kind or layer or fields or sheet):
+        raise click.UsageError(
+            "--kind, --layer, --sheet and --field belong to FILE: those of a source stand in the settings"
+        )
     pulls = not locations and not bundled and digest is None
     settings = load_service_settings(url, pulls=True) if pulls else load_settings(url=url)
     sources: tuple[Definition, ...] = ()
@@ -116,7 +121,7 @@ def sync(
                 f"GEOLOOKUP_CONFIG={os.devnull} geolookup sync {shlex.quote(locations[0])}"
             )
         known_kind = named(kind).name if kind else ""
-        sources = given(locations, kind=known_kind, fields=fields_of(fields), layer=layer or "")
+        sources = given(locations, kind=known_kind, fields=fields_of(fields), layer=layer or "", sheet=sheet or "")
     directory, before = state_to_publish(settings, wait_s=wait_s)
     known = None if before is None else before.published.get("url")
     if bundled:

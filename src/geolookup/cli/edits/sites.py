@@ -457,8 +457,9 @@ def _kept(keeps: tuple[str, ...]) -> Keep:
 
 def _write_report(file: str, problems: Problems) -> None:
     text = io.StringIO()
-    header = ("kind", "line", "site", "column", "value", "what is wrong", "what to write", "was", "is now")
     rows = [*problems.all, *problems.asked]
+    word = rows[0].word if rows else "line"
+    header = ("kind", word, "site", "column", "value", "what is wrong", "what to write", "was", "is now")
     output.csv_result(
         header,
         (

@@ -12,7 +12,7 @@ known of a source in addition. It is a plain object of JSON, since CURRENT is re
   files say); absent or None if it says none;
 - ``began_at``: when that check began; ``etag``, ``last_modified``: for the next conditional request;
 - ``location`` and ``address`` (without secrets), ``file`` (size and time of change of a local one), ``file_digest``,
-  and how it was asked to be read: ``asked_kind``, ``asked_layer`` and ``fields``;
+  and how it was asked to be read: ``asked_kind``, ``asked_layer``, ``asked_sheet`` and ``fields``;
 - ``problem`` and ``since``: why the last sync could not use the source, and from when on that is so;
 - ``recognised``: the terms of the provider whose file the newest snapshot was read from, empty if it is of no provider;
 - ``max_age_s``, ``max_data_age_s``, ``licence``, ``attribution``, ``keep_days``, ``redistribute``, as the settings were
@@ -162,6 +162,7 @@ _FROM_RECORD = (
     "file_digest",
     "asked_kind",
     "asked_layer",
+    "asked_sheet",
     "fields",
     "given",
     "max_age_s",

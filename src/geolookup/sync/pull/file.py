@@ -61,7 +61,12 @@ def pull_file(pull: Pull, definition: Definition, report: PullReport, *, taken: 
     before = pull.baseline(definition.name)
     if before is not None and before.record.get("url") is not None:
         before = None  # a service had this name
-    asked = {"asked_kind": definition.kind, "asked_layer": definition.layer, "fields": dict(definition.fields)}
+    asked = {
+        "asked_kind": definition.kind,
+        "asked_layer": definition.layer,
+        "asked_sheet": definition.sheet,
+        "fields": dict(definition.fields),
+    }
     entry = pull.entries.get(definition.name, {})
     usable = (
         before is not None
@@ -137,6 +142,7 @@ def _stage(
         kind=definition.kind or None,
         fields=definition.fields or None,
         layer=definition.layer,
+        sheet=definition.sheet,
         limits=limits,
     ) as reading:
         gathered = reading.gathered
@@ -153,7 +159,8 @@ def _stage(
         {"locid": None, "position": row.number, "block": None, "reason": str(row)} for row in gathered.bad_in_order()
     ]
     report.rejected_blocks = gathered.bad
-    report.warnings += gathered.warnings
+    address = str(found.entry.get("address", found.path))  # in place of a temporary file
+    report.warnings += [warning.replace(found.path, address) for warning in gathered.warnings]
     if gathered.bad:
         report.warnings.append(
             f"{definition.name}: {gathered.bad} of {gathered.rows} rows were left out: `geolookup check --source "

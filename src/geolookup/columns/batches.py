@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypeAlias, get_
 from geolookup.columns import text
 from geolookup.columns.common import Doubt, Reread, address_text, column_named, means
 from geolookup.files.formats import compression_named
+from geolookup.files.opened import SheetStream
 from geolookup.lookup.asked import Pick, read_field
 from geolookup.model.addresses import IPV4_MAX, to_text
 from geolookup.model.errors import DataFileError
@@ -73,14 +74,15 @@ def batches_of(
     from geolookup.columns.readers import CsvReader, ParquetReader
 
     if form == "csv":
-        reader: Reader = CsvReader(name, stream, column=column, added=(), as_is=True, delimiter=delimiter)
+        word = "row" if isinstance(stream, SheetStream) else "line"
+        reader: Reader = CsvReader(name, stream, column=column, added=(), as_is=True, delimiter=delimiter, word=word)
     elif form == "ndjson":
         reader = NdjsonReader(name, stream, column=column, added=(), as_is=True)
     elif not stream.seekable():
         raise DataFileError(f"{name}: Parquet is read from its end: give the name of a file that is not compressed")
     else:
         reader = ParquetReader(name, stream, column=column, added=(), alone=True)
-    return of_rows(reader, column, lambda text: next(iter(read_field(text, pick)), None))
+    return of_rows(reader, reader.column, lambda text: next(iter(read_field(text, pick)), None))
 
 
 def _begins(stream: BinaryIO, begin: bytes) -> bool:

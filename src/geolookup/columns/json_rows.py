@@ -37,7 +37,7 @@ class NdjsonReader:
     def __init__(self, name: str, stream: BinaryIO, *, column: str, added: Sequence[str], as_is: bool) -> None:
         self._name = name
         self._source = Source(name, stream)
-        self._column = column
+        self.column = column
         self._added = added
         self._as_is = as_is
         self._fixed: Any = None
@@ -53,7 +53,7 @@ class NdjsonReader:
         while (chunk := self._of_block() if self._as_is else self._of_rows()) is not None:
             yield chunk
         if self._has_rows and not self._has_column:
-            raise ColumnError(f"{self._name}: no row has a member {self._column!r}")
+            raise ColumnError(f"{self._name}: no row has a member {self.column!r}")
 
     def sample(self) -> dict[str, list[Any]]:
         """See `Reader`."""
@@ -90,7 +90,7 @@ class NdjsonReader:
         addresses[rows] = found
         begins[0] = 0
         return Chunk(
-            batch=pa.RecordBatch.from_arrays([pa.array(addresses, pa.string())], names=[self._column]),
+            batch=pa.RecordBatch.from_arrays([pa.array(addresses, pa.string())], names=[self.column]),
             lines=range(before + 1, before + 1 + len(begins)),
             records=pieces(data, begins, ends),
             ends=pieces(data, ends, follows),
@@ -124,7 +124,7 @@ class NdjsonReader:
         try:
             return self._glance.at(text)
         except ValueError:  # this says why
-            return self._row(text).get(self._column, msgspec.UNSET)
+            return self._row(text).get(self.column, msgspec.UNSET)
 
     def _of_rows(self) -> Chunk | None:
         """The next rows, in columns."""
@@ -154,7 +154,7 @@ class NdjsonReader:
         for name in self._added:
             if name in row:
                 raise ValueError(f"has a member {name!r} already")
-        self._has_column |= self._column in row
+        self._has_column |= self.column in row
         return row
 
     def _chunk(self, lines: list[int], rows: list[dict[str, Any]], bad: list[tuple[int, str]]) -> Chunk:
@@ -176,7 +176,7 @@ class NdjsonReader:
         return Chunk(batch=pa.RecordBatch.from_arrays(columns, schema=self._fixed), lines=lines, bad=bad)
 
     def _value(self, row: dict[str, Any], name: str) -> Any:
-        return _address(row.get(name)) if name == self._column else row.get(name)
+        return _address(row.get(name)) if name == self.column else row.get(name)
 
 
 def _object(data: bytes) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from geolookup.columns.arrow_index import sample_of
 from geolookup.columns.blocks import BLOCK_BYTES, Source, pieces
 from geolookup.columns.common import ENOUGH_VALUES, check_columns
 from geolookup.columns.csv_blocks import Records, split
-from geolookup.files.headers import SEPARATOR_LINE
+from geolookup.files.headers import MOST_TITLES, SEPARATOR_LINE, Header, column_like, said_of
 from geolookup.model.errors import DataFileError
 
 Form: TypeAlias = Literal["csv", "ndjson", "parquet"]
@@ -54,13 +54,14 @@ class Reader(Protocol):
 
     ``header`` is the first line as it stands if a CSV's rows are handed out as they stand, else empty; ``schema``
     the columns if they are known beforehand, else None; ``rows`` how many there are, or None; ``word`` what a row
-    is called in a message.
+    is called in a message; ``column`` the name of the column of addresses.
     """
 
     header: bytes
     schema: Any
     rows: int | None
     word: str
+    column: str
 
     def chunks(self) -> Iterator[Chunk]:
         """All rows.
@@ -75,6 +76,9 @@ class Reader(Protocol):
 class CsvReader:
     """A CSV file with a header; if ``as_is``, rows are handed out as they stand, in any encoding.
 
+    The header is the first row that has the column, or one that is like it (`files.headers`); rows above it are titles,
+    and ``said`` tells of both. ``word`` is what a line is called: a sheet has rows.
+
     ``delimiter`` stands between values; if it is None, that which a first line ``sep=;`` says, as Excel writes it, or
     that one of `DELIMITERS` with which the header has the column.
 
@@ -86,7 +90,6 @@ class CsvReader:
     """
 
     rows: int | None = None
-    word = "line"
 
     def __init__(
         self,
@@ -97,20 +100,23 @@ class CsvReader:
         added: Sequence[str],
         as_is: bool,
         delimiter: str | None = None,
+        word: str = "line",
     ) -> None:
         self._name = name
+        self.word = word
+        self.said: list[str] = []
         self._source = Source(name, stream)
         self._as_is = as_is
-        self._column = column
+        self.column = column
         self._ahead: list[bytes] = []
         self._sample: list[bytes] = []
         self._above = b""
         self.delimiter = delimiter or self._likely_delimiter()
         names, header = self._header()
-        check_columns(names, column, added)
+        check_columns(names, self.column, added)
         self.header = header if as_is else b""
         self._names = names
-        self._place = names.index(column)
+        self._place = names.index(self.column)
         self.schema = None if as_is else pa.schema([(name, pa.string()) for name in names])
 
     def _likely_delimiter(self) -> str:
@@ -126,9 +132,17 @@ class CsvReader:
             self._above = b"".join(self._ahead)
             self._ahead.clear()
             return said[1]
-        named = {each: self._names_in(text, each) for each in DELIMITERS}
-        fitting = [each for each, names in named.items() if self._column in names]
-        return fitting[0] if fitting else max(DELIMITERS, key=lambda each: len(named[each]))
+        first_named = {each: self._names_in(text, each) for each in DELIMITERS}
+        for _ in range(MOST_TITLES):
+            for each in DELIMITERS:
+                if column_like(self._names_in(text, each), self.column) is not None:
+                    return each
+            line = self._source.line()
+            if not line:
+                break
+            self._ahead.append(line)
+            text = line.decode("utf-8-sig", "replace")
+        return max(DELIMITERS, key=lambda each: len(first_named[each]))
 
     @staticmethod
     def _names_in(text: str, delimiter: str) -> list[str]:
@@ -138,13 +152,26 @@ class CsvReader:
             return []
 
     def _header(self) -> tuple[list[str], bytes]:
-        """The columns' names, and the bytes of the file up to their end; blank lines before them are skipped."""
+        """The columns' names, and the bytes of the file up to their end; titles and blank lines are passed over."""
         before = self._above
-        for _, names, data in self._records():
+        first: tuple[list[str], bytes] | None = None
+        titles: list[str] = []
+        for line, names, data in self._records():
             if names not in ([], [""]):
-                return names, before + data
+                found = column_like(names, self.column)
+                if found is not None:
+                    header = Header(names, self.delimiter, line - 1, titles)
+                    self.said = said_of(self._name, self.word, header, {self.column: [found]})
+                    self.column = found
+                    return names, before + data
+                first = first or (names, before + data)
+                titles.append(" ".join(filter(None, map(str.strip, names))))
             before += data
-        raise DataFileError(f"{self._name}: is empty: its first line should name the columns")
+            if len(titles) == MOST_TITLES:
+                break
+        if first is None:
+            raise DataFileError(f"{self._name}: is empty: its first line should name the columns")
+        return first
 
     def _records(self) -> Iterator[tuple[int, list[str], bytes]]:
         """Each record: the line on which it begins, its values, and its bytes. It reads no line too many."""
@@ -161,7 +188,7 @@ class CsvReader:
                 try:
                     yield line.decode("utf-8", "replace" if self._as_is else "strict")
                 except UnicodeDecodeError as error:
-                    raise DataFileError(f"{self._name}, line {number}: is not UTF-8") from error
+                    raise DataFileError(f"{self._name}, {self.word} {number}: is not UTF-8") from error
 
         reader = csv.reader(texts(), delimiter=self.delimiter)
         while True:
@@ -170,7 +197,7 @@ class CsvReader:
             try:
                 row = next(reader, None)
             except csv.Error as error:
-                raise DataFileError(f"{self._name}, line {begins}: is not CSV: {reason(error)}") from error
+                raise DataFileError(f"{self._name}, {self.word} {begins}: is not CSV: {reason(error)}") from error
             if row is None:
                 return
             yield begins, row, b"".join(taken)
@@ -260,7 +287,7 @@ class CsvReader:
     def _as_they_stand(
         self, lines: Sequence[int], addresses: Any, records: Any, ends: Any, bad: list[tuple[int, str]]
     ) -> Chunk:
-        batch = pa.RecordBatch.from_arrays([_none_if_empty(_as_text(addresses))], names=[self._column])
+        batch = pa.RecordBatch.from_arrays([_none_if_empty(_as_text(addresses))], names=[self.column])
         return Chunk(batch=batch, lines=lines, records=records, ends=ends, bad=bad)
 
     def _in_columns(self, lines: Sequence[int], columns: list[Any], bad: list[tuple[int, str]]) -> Chunk:
@@ -306,6 +333,7 @@ class ParquetReader:
         from pyarrow import parquet
 
         self._name = name
+        self.column = column
         try:
             self._file = parquet.ParquetFile(stream)
             self.schema = self._file.schema_arrow

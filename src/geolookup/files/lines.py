@@ -3,12 +3,14 @@
 import codecs
 import io
 from collections.abc import Iterator
+from typing import Any, BinaryIO
 
 from geolookup.files.opened import Member
 from geolookup.files.streams import Limits
 from geolookup.model.errors import DataFileError
 
 _BLOCK_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 18
 
 
 class Lines:
@@ -82,6 +84,57 @@ class Lines:
 
     def _refuse(self, ahead: int) -> None:
         raise DataFileError(f"{self.name}, line {self._number + ahead + 1}: the line has more than {self._most} bytes")
+
+
+class FromCp1252(io.RawIOBase):
+    """A stream of lines in UTF-8: those that are not are read as cp1252, and ``guessed`` counts them.
+
+    It hands out whole lines as soon as they are there.
+    """
+
+    def __init__(self, below: BinaryIO) -> None:
+        self.guessed = 0
+        self._below = below
+        self._rest: list[bytes] = []
+        self._ready = b""
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """See `io.RawIOBase`."""
+        while not self._ready:
+            read = getattr(self._below, "read1", self._below.read)  # what a pipe has brought, not more
+            piece: bytes = read(_PIECE_BYTES)
+            cut = piece.rfind(b"\n") + 1 if piece else 0
+            if piece and not cut:
+                self._rest.append(piece)
+                continue
+            self._ready = self._as_utf8(b"".join([*self._rest, piece[:cut]]))
+            self._rest = [piece[cut:]] if piece else []
+            if not piece:
+                break
+        data, self._ready = self._ready[: len(buffer)], self._ready[len(buffer) :]
+        buffer[: len(data)] = data
+        return len(data)
+
+    def _as_utf8(self, data: bytes) -> bytes:
+        if data.isascii():
+            return data
+        try:
+            data.decode("utf-8")
+        except UnicodeDecodeError:
+            return b"".join(map(self._line, io.BytesIO(data)))
+        return data
+
+    def _line(self, line: bytes) -> bytes:
+        try:
+            line.decode("utf-8")
+        except UnicodeDecodeError:
+            self.guessed += 1
+            return in_cp1252(line).encode("utf-8")
+        return line
 
 
 def in_cp1252(data: bytes) -> str:

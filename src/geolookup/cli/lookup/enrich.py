@@ -1,6 +1,7 @@
 """``geolookup enrich IN OUT``: a file of rows, written again with what is known of each row's address."""
 
 import contextlib
+import io
 import os
 import sys
 from collections import deque
@@ -15,7 +16,10 @@ from geolookup.cli.lookup.unsaid import warn_of_unsaid
 from geolookup.cli.options import as_of_option, delimiter_option, sheet_option
 from geolookup.columns.common import DEFAULT_FIELDS, FIELDS, checked_fields
 from geolookup.exports.target import open_target
+from geolookup.files.converted import guessed
 from geolookup.files.formats import compression_named
+from geolookup.files.lines import FromCp1252
+from geolookup.files.opened import SheetStream, name_of_sheet
 from geolookup.lookup.asked import Pick, read_field
 from geolookup.model.errors import ColumnError
 from geolookup.sync import opening
@@ -103,7 +107,9 @@ def enrich(
     or output. A workbook (.xlsx, .ods) is read, and not written.
     gzip, Zstandard, bzip2 and xz are decompressed; a name that ends in .gz, .zst, .bz2 or .xz
     is written compressed. From CSV to CSV, and from NDJSON to NDJSON, every byte of a row is kept and the
-    answers are added at its end. OUT appears once it is complete. Needs pyarrow: pip install 'geolookup[arrow]'.
+    answers are added at its end. The columns of CSV and of a sheet may stand below titles, and the one with
+    the addresses is found by likeness (IP-Adresse); rows in cp1252, as Windows writes them, become UTF-8.
+    Both is said. OUT appears once it is complete. Needs pyarrow: pip install 'geolookup[arrow]'.
     Ports, brackets, quotes and blanks around an address are left out. The columns have the same names and
     values as elsewhere; what no source says is empty (null). Parquet has the fingerprint of the data, and the
     sources with their dates and licences, in its metadata. Exit status: 0 all covered, 4 some not covered
@@ -128,6 +134,8 @@ def enrich(
     if write_as is None:
         raise click.UsageError(f"{target}: say with --out-format which format to write: {', '.join(FORMS)}")
     from geolookup.columns.arrow import answers_and_provenance, answers_of
+    from geolookup.columns.blocks import BLOCK_BYTES
+    from geolookup.columns.readers import CsvReader
     from geolookup.columns.writers import open_writer
 
     shown = inputs.shown(source)
@@ -135,6 +143,12 @@ def enrich(
     interrupt.writing_to(target)
     with contextlib.ExitStack() as stack:
         stream = stack.enter_context(inputs.opened(source, sheet=sheet))
+        word = "line"
+        if isinstance(stream, SheetStream):
+            shown, word = name_of_sheet(shown, stream.sheet), "row"
+        from_cp1252 = FromCp1252(stream)
+        if read_as == "csv":
+            stream = io.BufferedReader(from_cp1252, BLOCK_BYTES)
         # The column of VRFs is read too, so rows are written anew.
         as_is = vrf_from is None and read_as == write_as and (target == "-" or _is_tsv(source) == _is_tsv(target))
         reader = _reader(
@@ -145,7 +159,12 @@ def enrich(
             [prefix + name for name in names],
             as_is=as_is,
             delimiter=delimiter or ("\t" if _is_tsv(source) else None),
+            word=word,
         )
+        column = reader.column
+        if isinstance(reader, CsvReader):
+            for told in reader.said:
+                output.note(told)
         geo = stack.enter_context(opening.open_or_build(as_of=as_of))
         geo = geo if vrf is None else geo.in_vrf(vrf)
         warn_of_unsaid(geo, names)
@@ -182,6 +201,8 @@ def enrich(
         except BaseException:
             writer.abandon()
             raise
+        if from_cp1252.guessed:
+            output.note(guessed(shown, word, from_cp1252.guessed))
     return tally.code
 
 
@@ -289,12 +310,13 @@ def _reader(
     *,
     as_is: bool,
     delimiter: str | None,
+    word: str,
 ) -> "Reader":
     from geolookup.columns.json_rows import NdjsonReader
     from geolookup.columns.readers import CsvReader, ParquetReader
 
     if form == "csv":
-        return CsvReader(shown, stream, column=column, added=added, as_is=as_is, delimiter=delimiter)
+        return CsvReader(shown, stream, column=column, added=added, as_is=as_is, delimiter=delimiter, word=word)
     if form == "ndjson":
         return NdjsonReader(shown, stream, column=column, added=added, as_is=as_is)
     if not stream.seekable():

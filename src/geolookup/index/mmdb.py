@@ -12,15 +12,15 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 #: The numbers of types; those above 7 stand in a byte of their own. 12 and 13 are of caches and are in no file.
-_POINTER, _TEXT, _DOUBLE, _BYTES, _UINT16, _UINT32, _MAP = 1, 2, 3, 4, 5, 6, 7
-_INT32, _UINT64, _UINT128, _ARRAY, _BOOLEAN, _FLOAT = 8, 9, 10, 11, 14, 15
+POINTER, TEXT, DOUBLE, BYTES, UINT16, UINT32, MAP = 1, 2, 3, 4, 5, 6, 7
+INT32, UINT64, UINT128, ARRAY, BOOLEAN, FLOAT = 8, 9, 10, 11, 14, 15
 
 #: Where the sizes that take one, two and three bytes more begin.
-_SIZES = (29, 285, 65_821)
+SIZES = (29, 285, 65_821)
 #: Where pointers of three, four and five bytes begin, and how many bytes a pointer then has.
-_POINTERS = (2048, 526_336, 134_744_064)
+POINTERS = (2048, 526_336, 134_744_064)
 #: The most bytes of a whole number of each type.
-_WHOLE = {_UINT16: 2, _UINT32: 4, _INT32: 4, _UINT64: 8, _UINT128: 16}
+_WHOLE = {UINT16: 2, UINT32: 4, INT32: 4, UINT64: 8, UINT128: 16}
 
 #: Maps and arrays inside each other: a real record has five.
 _DEEPEST: Final = 64
@@ -50,14 +50,14 @@ class Value(NamedTuple):
 
 
 def _control(kind: int, size: int) -> bytes:
-    if size < _SIZES[0]:
+    if size < SIZES[0]:
         held, more = size, b""
-    elif size < _SIZES[1]:
-        held, more = 29, (size - _SIZES[0]).to_bytes(1, "big")
-    elif size < _SIZES[2]:
-        held, more = 30, (size - _SIZES[1]).to_bytes(2, "big")
+    elif size < SIZES[1]:
+        held, more = 29, (size - SIZES[0]).to_bytes(1, "big")
+    elif size < SIZES[2]:
+        held, more = 30, (size - SIZES[1]).to_bytes(2, "big")
     else:
-        held, more = 31, (size - _SIZES[2]).to_bytes(3, "big")
+        held, more = 31, (size - SIZES[2]).to_bytes(3, "big")
     if kind > 7:
         return bytes((held, kind - 7)) + more
     return bytes((kind << 5 | held,)) + more
@@ -66,12 +66,12 @@ def _control(kind: int, size: int) -> bytes:
 def text(value: str | bytes) -> bytes:
     """A text; bytes are taken for UTF-8."""
     octets = value if isinstance(value, bytes) else value.encode("utf-8")
-    return _control(_TEXT, len(octets)) + octets
+    return _control(TEXT, len(octets)) + octets
 
 
 def double(value: float) -> bytes:
     """A number of 64 bits."""
-    return _control(_DOUBLE, 8) + _double.pack(value)
+    return _control(DOUBLE, 8) + _double.pack(value)
 
 
 def single(value: float) -> bytes:
@@ -79,7 +79,7 @@ def single(value: float) -> bytes:
 
     :raises OverflowError: if it is too large for that
     """
-    return _control(_FLOAT, 4) + _float.pack(value)
+    return _control(FLOAT, 4) + _float.pack(value)
 
 
 def _whole(kind: int, value: int) -> bytes:
@@ -89,30 +89,30 @@ def _whole(kind: int, value: int) -> bytes:
 
 def uint16(value: int) -> bytes:
     """A whole number below 2**16."""
-    return _whole(_UINT16, value)
+    return _whole(UINT16, value)
 
 
 def uint32(value: int) -> bytes:
     """A whole number below 2**32."""
-    return _whole(_UINT32, value)
+    return _whole(UINT32, value)
 
 
 def uint64(value: int) -> bytes:
     """A whole number below 2**64."""
-    return _whole(_UINT64, value)
+    return _whole(UINT64, value)
 
 
 def whole(value: int) -> bytes:
     """A whole number of the narrowest type of 32 bits or more; as text if none has room for it."""
     if -(1 << 31) <= value < 0:
-        return _control(_INT32, 4) + value.to_bytes(4, "big", signed=True)
-    kind = next((kind for kind in (_UINT32, _UINT64, _UINT128) if 0 <= value < 1 << 8 * _WHOLE[kind]), None)
+        return _control(INT32, 4) + value.to_bytes(4, "big", signed=True)
+    kind = next((kind for kind in (UINT32, UINT64, UINT128) if 0 <= value < 1 << 8 * _WHOLE[kind]), None)
     return text(str(value)) if kind is None else _whole(kind, value)
 
 
 def boolean(value: bool) -> bytes:
     """True or false."""
-    return _control(_BOOLEAN, int(value))
+    return _control(BOOLEAN, int(value))
 
 
 def map_of(members: Iterable[tuple[bytes, bytes]]) -> bytes:
@@ -123,7 +123,7 @@ def map_of(members: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 def map_head(count: int) -> bytes:
     """The first bytes of a map of so many members."""
-    return _control(_MAP, count)
+    return _control(MAP, count)
 
 
 def array_of(items: Iterable[bytes]) -> bytes:
@@ -134,22 +134,22 @@ def array_of(items: Iterable[bytes]) -> bytes:
 
 def array_head(count: int) -> bytes:
     """The first bytes of an array of so many items."""
-    return _control(_ARRAY, count)
+    return _control(ARRAY, count)
 
 
 def is_nested(octets: bytes) -> bool:
     """True if a value is a map or an array."""
-    return octets[0] >> 5 == _MAP or (not octets[0] >> 5 and octets[1] + 7 == _ARRAY)
+    return octets[0] >> 5 == MAP or (not octets[0] >> 5 and octets[1] + 7 == ARRAY)
 
 
 def pointer(place: int) -> bytes:
     """A pointer to a place in the data section."""
-    if place < _POINTERS[0]:
+    if place < POINTERS[0]:
         return (1 << 13 | place).to_bytes(2, "big")
-    if place < _POINTERS[1]:
-        return (0b00101 << 19 | place - _POINTERS[0]).to_bytes(3, "big")
-    if place < _POINTERS[2]:
-        return (0b00110 << 27 | place - _POINTERS[1]).to_bytes(4, "big")
+    if place < POINTERS[1]:
+        return (0b00101 << 19 | place - POINTERS[0]).to_bytes(3, "big")
+    if place < POINTERS[2]:
+        return (0b00110 << 27 | place - POINTERS[1]).to_bytes(4, "big")
     return bytes((0b00111000,)) + place.to_bytes(4, "big")
 
 
@@ -228,9 +228,9 @@ class Section:
         """
         try:
             kind, size, at = self._head(position)
-            if kind == _POINTER:
+            if kind == POINTER:
                 kind, size, at = self._head(self._target(position)[0])
-            if kind != _MAP:
+            if kind != MAP:
                 raise BadValueError(f"no map begins at {position}")
             return self._members(size, at, 1)[0]
         except (IndexError, struct.error, UnicodeDecodeError) as error:
@@ -242,15 +242,15 @@ class Section:
         control = octets[at]
         at += 1
         kind = control >> 5
-        if kind == _POINTER:
+        if kind == POINTER:
             return kind, 0, at
         if not kind:
             kind = octets[at] + 7
             at += 1
         size = control & 31
-        if size >= _SIZES[0]:
+        if size >= SIZES[0]:
             more = size - 28
-            size = _SIZES[more - 1] + int.from_bytes(octets[at : at + more], "big")
+            size = SIZES[more - 1] + int.from_bytes(octets[at : at + more], "big")
             at += more
         return kind, size, at
 
@@ -264,20 +264,20 @@ class Section:
         if more < 4:
             found |= (control & 7) << 8 * more
         if more in (2, 3):
-            found += _POINTERS[more - 2]
-        if end > len(octets) or found >= len(octets) or octets[found] >> 5 == _POINTER:
+            found += POINTERS[more - 2]
+        if end > len(octets) or found >= len(octets) or octets[found] >> 5 == POINTER:
             raise BadValueError(f"the pointer at {at} leads to no value")
         return found, end
 
     def _read(self, at: int, depth: int) -> tuple[Value, int]:
         octets = self._octets
         control = octets[at]
-        if control >> 5 == _POINTER:
+        if control >> 5 == POINTER:
             return self._pointed(at, depth)
         kind, size, begin = control >> 5, control & 31, at + 1
-        if not kind or size >= _SIZES[0]:
+        if not kind or size >= SIZES[0]:
             kind, size, begin = self._head(at)
-        read = _LEAVES.get(kind)
+        read = LEAVES.get(kind)
         if read is not None:
             end = begin + size
             if size > _LARGEST:
@@ -290,13 +290,13 @@ class Section:
             if _SPANS[control]:
                 self._remember(whole, value)
             return value, end
-        if kind == _MAP:
+        if kind == MAP:
             members, end = self._members(size, begin, depth + 1)
             plain = {key: value.plain for key, value in members.items()}
             return Value(plain, self._map(members), members), end
-        if kind == _ARRAY:
+        if kind == ARRAY:
             return self._array(size, begin, depth + 1)
-        if kind == _BOOLEAN:
+        if kind == BOOLEAN:
             if size > 1:
                 raise BadValueError(f"the boolean at {at} is neither true nor false")
             return Value(size == 1, octets[at:begin]), begin
@@ -386,7 +386,7 @@ def _float_of(content: bytes) -> float:
 
 
 def _whole_of(kind: int) -> Callable[[bytes], int]:
-    most, signed = _WHOLE[kind], kind == _INT32
+    most, signed = _WHOLE[kind], kind == INT32
 
     def read(content: bytes) -> int:
         if len(content) > most:
@@ -398,19 +398,19 @@ def _whole_of(kind: int) -> Callable[[bytes], int]:
 
 
 #: What reads the content of each type that is no map, array or boolean.
-_LEAVES: Final[dict[int, Callable[[bytes], Plain]]] = {
-    _TEXT: _text_of,
-    _DOUBLE: _double_of,
-    _FLOAT: _float_of,
-    _BYTES: bytes,
+LEAVES: Final[dict[int, Callable[[bytes], Plain]]] = {
+    TEXT: _text_of,
+    DOUBLE: _double_of,
+    FLOAT: _float_of,
+    BYTES: bytes,
     **{kind: _whole_of(kind) for kind in _WHOLE},
 }
 #: By the first byte of a value: the length of a pointer, or of a short text; 0 for all others.
 _SPANS: Final = tuple(
     (control >> 3 & 3) + 2
-    if control >> 5 == _POINTER
+    if control >> 5 == POINTER
     else 1 + (control & 31)
-    if control >> 5 == _TEXT and control & 31 < _SIZES[0]
+    if control >> 5 == TEXT and control & 31 < SIZES[0]
     else 0
     for control in range(256)
 )

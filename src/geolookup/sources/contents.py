@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from geolookup.index.flatten import Array
 from geolookup.model.errors import DataFileError, PullError
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.model.reports import Progress, unwatched
 from geolookup.sources.blocks import MASKED, NetworkBatch
 from geolookup.sources.definition import file_name
 from geolookup.sources.kinds.service import ServiceReading
+from geolookup.sources.places import Places
 from geolookup.sources.protocol import BadRow, Gathered, KeptKey, Reading
 from geolookup.sources.providers import recognised
 from geolookup.sources.shape import OURS, path_of
@@ -77,8 +79,7 @@ def contents_of(
     ``location`` is where the file was fetched from, if it is a temporary copy.
     """
     four = six = 0
-    seen: set[int] = set()
-    networks: set[int] = set()
+    seen, networks = _Seen(), _Seen()
     gathered = reading.gathered
     gathered.tell = progress
     refused: str | None = None
@@ -86,18 +87,18 @@ def contents_of(
         for batch in reading.batches(lenient=True, networks=True):
             if isinstance(batch, NetworkBatch):
                 for family in batch:
-                    networks.update(np.unique(family.place).tolist())
+                    networks.add(family.place)
                 continue
             four += len(batch.v4.place)
             six += len(batch.v6.place)
             for family in batch:
-                seen.update(np.unique(family.place).tolist())
+                seen.add(family.place[family.place != MASKED])
             progress(gathered.decoded + gathered.rows, gathered.expected)
         gathered.check(reading.name, reading.limits)
     except (DataFileError, PullError) as error:
         refused = str(error)
     # Places of bad rows do not count; those of a list may have no blocks yet.
-    places = seen - {MASKED} if gathered.places.locids is None else set(range(len(gathered.places)))
+    places = seen.numbers() if gathered.places.locids is None else np.arange(len(gathered.places))
     about = dict(gathered.about)
     terms = recognised(reading.kind, about, (file_name(location or reading.name), *reading.names))
     return Contents(
@@ -111,9 +112,9 @@ def contents_of(
         masks=gathered.masks,
         places=len(places),
         network_blocks=gathered.network_blocks,
-        networks=len(networks),
-        facts=tuple(sorted(gathered.networks.names)) if networks else (),
-        countries=tuple(sorted({gathered.places[number].country for number in places} - {""})),
+        networks=len(networks.numbers()),
+        facts=tuple(sorted(gathered.networks.names)) if gathered.network_blocks else (),
+        countries=tuple(sorted(_countries(gathered.places, places))),
         columns_not_read=tuple(gathered.columns_not_read),
         keys=(*map(gathered.in_layer, _fields(gathered)), *gathered.keys),
         rows_without_location=gathered.rows_without_location,
@@ -129,6 +130,32 @@ def contents_of(
         bad_rows=tuple(gathered.bad_in_order()),
         refused=refused,
     )
+
+
+class _Seen:
+    """Numbers that came, each of which may come often."""
+
+    def __init__(self) -> None:
+        self._flags = np.zeros(0, np.bool_)
+
+    def add(self, numbers: Array) -> None:
+        """Note numbers."""
+        room = int(numbers.max(initial=0)) + 1 - len(self._flags)
+        if room > 0:
+            self._flags = np.append(self._flags, np.zeros(room, np.bool_))
+        self._flags[numbers] = True
+
+    def numbers(self) -> Array:
+        """Those that came, ascending."""
+        return np.flatnonzero(self._flags)
+
+
+def _countries(table: Places, numbers: Array) -> set[str]:
+    """The countries of places."""
+    if not len(numbers):
+        return set()
+    texts, _ = table.columns(numbers)
+    return {table.text(number) for number in np.unique(texts["country"]).tolist()} - {""}
 
 
 def _fields(gathered: Gathered) -> Iterator[KeptKey]:

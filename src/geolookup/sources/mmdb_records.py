@@ -9,20 +9,25 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from geolookup.base.text import harmless
 from geolookup.index import mmdb
+from geolookup.index.flatten import I64, Array
 from geolookup.model.countries import is_code
 from geolookup.model.errors import DataFileError, SettingsError
 from geolookup.model.facts import NETWORK_FACTS
-from geolookup.model.fields import FIELD_NAMES, FIELDS, Field
+from geolookup.model.fields import DEGREES, FIELD_NAMES, FIELDS, Field
 from geolookup.sources.facts import SAID_BEFORE, key_of, of_values, path_of_fact, said_before
-from geolookup.sources.places import BadFieldError, PlaceFields, country, degrees, text
+from geolookup.sources.mmdb_columns import Columns, Distinct, Group
+from geolookup.sources.places import COVERING, BadFieldError, PlaceFields, country, degrees, text
 from geolookup.sources.protocol import KeptKey
-from geolookup.sources.shape import FLAT, Shape, hollow
+from geolookup.sources.shape import FLAT, HOLLOW, Choices, Shape, hollow
 
 _Path = tuple[str | int, ...]
 _SHORT = 100
 _MOST_PLANS = 1 << 10
+_NO_ROWS = np.zeros(0, np.int64)
 #: In a path the first of all keys: a file may have names in one other language only.
 _ANY = "*"
 
@@ -74,6 +79,17 @@ class Said(NamedTuple):
     place: PlaceFields | None
     parts: dict[str, bytes]
     facts: dict[str, bytes]
+
+
+class SaidByMany(NamedTuple):
+    """What flat records say, which all say a place and nothing of a network: their numbers, the fields of their places,
+    and by their keys the parts. A field that no key holds is not there; all degrees are known.
+    """
+
+    rows: I64
+    texts: dict[str, tuple[list[str], I64]]
+    degrees: dict[str, Array]
+    parts: dict[str, Choices]
 
 
 class Recogniser:
@@ -129,6 +145,50 @@ class Recogniser:
             return Said(place, self._flat_parts(members, place), facts)
         self._nested_keys[tuple(members)] += 1
         return Said(place, _nested_parts(members, place), facts)
+
+    def many(self, columns: Columns, group: Group) -> SaidByMany | None:
+        """`record` for many flat records of the same keys at once, once the first of the file was read.
+
+        Those that are missing in what it returns are to be read one by one, and if it is None all: also if a value
+        cannot be what its key says, which is said of the first record that has it.
+        """
+        keys = group.keys
+        if not self._flat or self._given or _FLAT_KEYS.isdisjoint(keys) or any(map(key_of, keys)):
+            return None
+        plan = self._shape.plan(keys)
+        known: dict[str, Array] = {}
+        choices: dict[int, Choices] = {}
+        for at, name, _ in plan.degrees:
+            found = columns.numbers(group.places[at])
+            if found is None or not np.all(np.abs(found[0]) <= DEGREES[name]):
+                return None
+            known[name] = found[0]
+            choices[at] = Choices(HOLLOW, found[1].astype(np.int64))
+        try:
+            distinct = {key: columns.distinct(group.places[at]) for at, key in enumerate(keys) if at not in choices}
+            texts = {
+                field.name: _first_texts(_converter(field), own)
+                for field in FIELDS
+                if field.name not in DEGREES and (own := [distinct[key] for key in FLAT[field.name] if key in distinct])
+            }
+        except (mmdb.BadValueError, BadFieldError):
+            return None
+        covers = np.zeros(len(group.rows), np.bool_)
+        for name in COVERING:
+            if name in texts:
+                values, which = texts[name]
+                covers |= np.array([bool(value) for value in values], np.bool_)[which]
+        self._any_place |= bool(covers.any())
+        choices |= {
+            keys.index(key): Choices([value.octets for value in own.values], own.which) for key, own in distinct.items()
+        }
+        of_parts = [choices[at]._replace(which=choices[at].which[covers]) for at in range(len(keys))]
+        return SaidByMany(
+            group.rows[covers],
+            {name: (values, which[covers]) for name, (values, which) in texts.items()},
+            {name: values[covers] for name, values in known.items()},
+            plan.columns(of_parts),
+        )
 
     def _is_unclear(self, members: Mapping[str, mmdb.Value]) -> bool:
         """True if a record is flat, and none of its keys says whether it is about a place or a network."""
@@ -327,6 +387,24 @@ def _flat_reader(
         return PlaceFields._make(found)
 
     return read
+
+
+def _first_texts(convert: Callable[[Any], Any], columns: Sequence[Distinct]) -> tuple[list[str], I64]:
+    """The texts of a field by several keys, and for each record the number of its own: of the first that is not empty.
+
+    :raises BadFieldError: if one of them cannot be the field
+    """
+    texts: list[str] = []
+    which = _NO_ROWS
+    for values, own in columns:
+        begin = len(texts)
+        texts += [convert(value.plain) for value in values]
+        if begin:
+            empty = np.array([not text for text in texts[:begin]], np.bool_)[which]
+            which = np.where(empty, own + begin, which)
+        else:
+            which = own
+    return texts, which
 
 
 def _converter(field: Field) -> Callable[[Any], str | float | None]:

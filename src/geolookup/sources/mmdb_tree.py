@@ -114,8 +114,8 @@ def _about(found: dict[Any, Any]) -> dict[str, str]:
     return about
 
 
-_WIDEST = 1 << 18
-_PIECE = 1 << 16
+_WIDEST = 1 << 17
+_PIECE = 1 << 15
 _SCAN = 1 << 20
 # Trees of IPv4 are walked as if they stood in ::/96, so that every tree ends after 128 bits.
 _DEEPEST = 128

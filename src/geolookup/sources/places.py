@@ -4,17 +4,21 @@ import math
 import re
 import struct
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from geolookup.index.flatten import U32, Array
+from geolookup.index.flatten import I64, U32, Array, Flags
 from geolookup.model.countries import is_code, not_a_code
 from geolookup.model.fields import DEGREES, FIELD_NAMES, FIELDS, TEXT_NAMES, Field
 from geolookup.upstream.decode import MAX_TEXT
+
+#: The fields by which a place covers addresses: one that has none of them names no more than coordinates.
+COVERING = ("country", "region", "city", "postalcode")
+_covering: Callable[[Sequence[Any]], tuple[str, ...]] = itemgetter(*map(FIELD_NAMES.index, COVERING))
 
 
 class PlaceFields(NamedTuple):
@@ -30,11 +34,14 @@ class PlaceFields(NamedTuple):
     areacode: str = ""
 
     def covers(self) -> bool:
-        """True if a row with these fields says where its addresses are: it names more than coordinates."""
-        return bool(self.country or self.region or self.city or self.postalcode)
+        """True if a row with these fields says where its addresses are: it names one of `COVERING`."""
+        return any(_covering(self))
 
 
 _key = struct.Struct(f"<{len(TEXT_NAMES)}I{len(DEGREES)}d")
+#: The same for many places.
+_ROW = np.dtype([*((name, "<u4") for name in TEXT_NAMES), *((name, "<f8") for name in DEGREES)])
+_KEY = np.dtype(f"V{_key.size}")
 #: The texts of a place, and its degrees, from a tuple of all fields.
 texts_of: Callable[[Sequence[Any]], tuple[str, ...]] = itemgetter(*map(FIELD_NAMES.index, TEXT_NAMES))
 degrees_of: Callable[[Sequence[Any]], tuple[float | None, ...]] = itemgetter(*map(FIELD_NAMES.index, DEGREES))
@@ -60,6 +67,9 @@ class Places:
         self._columns = [(self._texts_of.get(name), self._degrees_of.get(name)) for name in FIELD_NAMES]
         self._count = 0
         self._index: dict[bytes | int, int] = {}
+        #: The keys of those that were added in columns, sorted, and their numbers.
+        self._settled = np.empty(0, _KEY)
+        self._settled_numbers: U32 = np.empty(0, np.uint32)
         self._locids: array[int] | None = array("q") if numbered else None
 
     def __len__(self) -> int:
@@ -88,7 +98,7 @@ class Places:
                 columns.append([None if value != value else value for value in found])
         return map(PlaceFields._make, zip(*columns, strict=True))
 
-    def columns(self, numbers: Sequence[int]) -> tuple[dict[str, U32], dict[str, Array]]:
+    def columns(self, numbers: Sequence[int] | Array) -> tuple[dict[str, U32], dict[str, Array]]:
         """By field, the numbers among `text` of the texts of places, and their degrees, NaN for an unknown one.
 
         There must be a place in the table.
@@ -119,9 +129,62 @@ class Places:
         """The number of a place that has no number of its own, added if it is new."""
         key = self._key(place)
         number = self._index.get(key)
+        if number is None and len(self._settled):
+            at, there = self._found(np.frombuffer(key, _KEY))
+            number = int(self._settled_numbers[at[0]]) if there[0] else None
         if number is None:
             number = self._index[key] = self._append(key)
         return number
+
+    def text_numbers(self, texts: Iterable[str]) -> U32:
+        """The numbers of texts, added if they are new, for `extend`."""
+        return np.array([self._text_number(text) for text in texts], np.uint32)
+
+    def extend(self, texts: Mapping[str, U32], degrees: Mapping[str, Array], count: int) -> U32:
+        """`add` for so many places in columns: by field the numbers of texts, and degrees or NaN.
+
+        Of a field that is not there nothing is known.
+        """
+        rows = np.zeros(count, _ROW)
+        for name, column in texts.items():
+            rows[name] = column
+        for name in DEGREES:
+            rows[name] = degrees[name] + 0.0 if name in degrees else math.nan
+        self._settle()
+        distinct, first, which = np.unique(rows.view(_KEY), return_index=True, return_inverse=True)
+        at, there = self._found(distinct)
+        numbers = np.empty(len(distinct), np.uint32)
+        numbers[there] = self._settled_numbers[at[there]]
+        new = np.flatnonzero(~there)
+        new = new[np.argsort(first[new])]  # in the order in which they came
+        numbers[new] = np.arange(self._count, self._count + len(new))
+        columns: dict[str, array[Any]] = {**self._texts_of, **self._degrees_of}
+        for name, values in columns.items():
+            values.frombytes(rows[name][first[new]].tobytes())
+        self._count += len(new)
+        self._insert(distinct[~there], numbers[~there], at[~there])
+        return numbers[which.reshape(-1)]
+
+    def _found(self, keys: Array) -> tuple[I64, Flags]:
+        """Where keys are or belong among those that are settled, and which of them are there."""
+        at = np.searchsorted(self._settled, keys)
+        there = np.zeros(len(keys), np.bool_)
+        inside = at < len(self._settled)
+        there[inside] = self._settled[at[inside]] == keys[inside]
+        return at, there
+
+    def _insert(self, keys: Array, numbers: U32, at: I64) -> None:
+        self._settled = np.insert(self._settled, at, keys)
+        self._settled_numbers = np.insert(self._settled_numbers, at, numbers)
+
+    def _settle(self) -> None:
+        """Keep the index of what was added one by one in the form that takes the least memory."""
+        if self._index:
+            keys = np.frombuffer(b"".join(self._index), _KEY)  # type: ignore[arg-type] # they have no numbers
+            numbers = np.fromiter(self._index.values(), np.uint32, len(self._index))
+            order = np.argsort(keys, kind="stable")
+            self._insert(keys[order], numbers[order], self._found(keys[order])[0])
+            self._index = {}
 
     def add_numbered(self, locid: int, place: PlaceFields) -> int:
         """The number of a new place with a locid of its own.
@@ -144,18 +207,20 @@ class Places:
     def seal(self) -> None:
         """Say that no more places come: frees what only adding needs."""
         self._index = {}
+        self._settled, self._settled_numbers = np.empty(0, _KEY), np.empty(0, np.uint32)
         self._texts = {}
 
     def _key(self, place: PlaceFields) -> bytes:
-        texts, known = self._texts, []
-        for text in texts_of(place):
-            number = texts.get(text)
-            if number is None:
-                number = texts[text] = len(self._by_number)
-                self._by_number.append(text)
-            known.append(number)
+        known = map(self._text_number, texts_of(place))
         # Adding zero makes 0.0 of -0.0, which is equal to it and has other bytes.
         return _key.pack(*known, *[math.nan if value is None else value + 0.0 for value in degrees_of(place)])
+
+    def _text_number(self, text: str) -> int:
+        number = self._texts.get(text)
+        if number is None:
+            number = self._texts[text] = len(self._by_number)
+            self._by_number.append(text)
+        return number
 
     def _append(self, key: bytes) -> int:
         values = _key.unpack(key)

@@ -1,7 +1,8 @@
 """The records of a source: for each number that blocks have, the place, and all else that the source says of it."""
 
+import itertools
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -53,9 +54,7 @@ class Records:
         keys = self._keys
         row = dict.fromkeys(keys, 0)
         for name, part in parts.items():
-            key = keys.get(name)
-            if key is None:
-                key = keys[name] = _Key(len(self._places))
+            key = self._key(name)
             row[name] = key.known.get(part) or key.number(part)
         if place is None:
             return self._again(NOWHERE, row)
@@ -86,6 +85,41 @@ class Records:
         for key, part in zip(self._keys.values(), row.values(), strict=True):
             key.numbers.append(part)
         return len(self._places) - 1
+
+    def part_numbers(self, name: str, parts: Sequence[bytes]) -> U32:
+        """The numbers of parts of a key, for `extend`; 0 of an empty one, which is none."""
+        key = self._key(name)
+        return np.array([(key.known.get(part) or key.number(part)) if part else 0 for part in parts], np.uint32)
+
+    def _key(self, name: str) -> _Key:
+        if name not in self._keys:
+            self._keys[name] = _Key(len(self._places))
+        return self._keys[name]
+
+    def extend(self, places: U32, parts: Mapping[str, U32]) -> U32:
+        """`add` for many records, none of which is weak: by key the numbers of their parts."""
+        nothing = np.zeros(len(places), np.uint32)
+        columns = {name: parts.get(name, nothing) for name in self._keys}
+        room = int(places.max(initial=0)) + 1 - len(self._first)
+        self._first.extend(array("I", [NOWHERE]) * room)
+        distinct, begins = np.unique(places, return_index=True)
+        begins = np.sort(begins[np.frombuffer(self._first, np.uint32)[distinct] == NOWHERE])
+        if len(begins):
+            for place, number in zip(places[begins].tolist(), itertools.count(len(self))):
+                self._first[place] = number
+            self._places.frombytes(places[begins].tobytes())
+            for name, key in self._keys.items():
+                key.numbers.frombytes(columns[name][begins].tobytes())
+        found = np.frombuffer(self._first, np.uint32)[places]
+        others = np.zeros(len(places), np.bool_)
+        for name, column in columns.items():
+            others |= self.column(name, found) != column
+        rows = np.stack([places[others], *(column[others] for column in columns.values())], axis=1)
+        if len(rows):
+            different, which = np.unique(rows, axis=0, return_inverse=True)
+            numbers = [self._again(row[0], dict(zip(columns, row[1:], strict=True))) for row in different.tolist()]
+            found[others] = np.array(numbers, np.uint32)[which.reshape(-1)]
+        return found
 
     @property
     def names(self) -> tuple[str, ...]:

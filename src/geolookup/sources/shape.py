@@ -8,9 +8,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
 
 from geolookup.index import mmdb
+from geolookup.index.flatten import I64
 from geolookup.lookup.record import REGION_CODE, of_country
 from geolookup.model.fields import DEGREES
 from geolookup.sources.protocol import KeptKey
@@ -119,6 +122,8 @@ _EMPTY = mmdb.text("")
 _NOTHING = ("", _EMPTY)
 _HOLLOW = mmdb.double(math.nan)
 _HOLLOW_SINGLE = mmdb.single(math.nan)
+#: The same by whether they have 64 bits.
+HOLLOW = [_HOLLOW_SINGLE, _HOLLOW]
 _DOUBLE_OCTETS = len(_HOLLOW)
 #: So many combinations of values of a part are remembered.
 _MOST_KNOWN = 1 << 12
@@ -185,6 +190,13 @@ class Shape:
         return sorted(kept, key=lambda each: (-each.records, each.key, each.kept_as))
 
 
+class Choices(NamedTuple):
+    """What some records have of one thing: the different ones, and for each record the number of its own among them."""
+
+    values: list[bytes]
+    which: I64
+
+
 class _Made:
     """What some values of a part become: its octets, what of them fits nowhere, and where they stand."""
 
@@ -204,6 +216,7 @@ class _Part:
         """One position more than keys is that of the country, which completes the part."""
         self.name = name
         self.keys = keys
+        self.positions = positions
         self.values: Callable[[Sequence[Any]], Any] = itemgetter(*positions)
         self._single = len(positions) == 1
         self._completes = len(positions) > len(keys)
@@ -309,6 +322,34 @@ class Plan:
             found["extra"] = mmdb.map_of([(mmdb.text(key), leaf) for key, leaf in rest])
         return found
 
+    def columns(self, values: Sequence[Choices]) -> dict[str, Choices]:
+        """The parts of many records, none of which is completed: of each key the octets. Empty ones are of no part."""
+        found: dict[str, Choices] = {}
+        for name, at, before, key in self._single:
+            own = values[at]
+            there = np.array([value != _EMPTY for value in own.values], np.bool_)
+            if count := int(np.count_nonzero(there[own.which])):
+                self._singles[key] += count
+            found[name] = own._replace(values=[b"" if value == _EMPTY else before + value for value in own.values])
+        rests: list[tuple[list[Any], I64]] = []
+        for part in self._parts:
+            combined = _combined([(values[at].values, values[at].which) for at in part.positions])
+            counts = np.bincount(combined[1], minlength=len(combined[0])).tolist()
+            parts, rest = [], []
+            for own_values, count in zip(combined[0], counts, strict=True):
+                own_key = own_values if len(own_values) > 1 else own_values[0]
+                made = part.known.get(own_key) or part.make(own_key)
+                made.count += count
+                parts.append(made.octets)
+                rest.append(made.rest)
+            found[part.name] = Choices(parts, combined[1])
+            rests.append((rest, combined[1]))
+        if any(any(rest) for rest, _ in rests):
+            together, which = _combined(rests)
+            extra = [[(mmdb.text(key), leaf) for rest in each for key, leaf in rest] for each in together]
+            found["extra"] = Choices([mmdb.map_of(members) if members else b"" for members in extra], which)
+        return found
+
     def counted(self) -> Counter[tuple[str, Path]]:
         """How many records have each key, by where it stands."""
         found = Counter({(key, _PLACED[key]): count for key, count in self._singles.items()})
@@ -316,6 +357,20 @@ class Plan:
             part.forget()
             found.update(part.counted)
         return found
+
+
+def _combined(columns: Sequence[tuple[Sequence[Any], I64]]) -> tuple[list[tuple[Any, ...]], I64]:
+    """The different rows of columns, and for each row the number of its own among them. A column is its values, and for
+    each row the number of one.
+    """
+    which = columns[0][1]
+    # Numbered anew after each column: so no number can grow too large.
+    for values, own in columns[1:]:
+        _, which = np.unique(which * len(values) + own, return_inverse=True)
+        which = which.reshape(-1)
+    _, first, which = np.unique(which, return_index=True, return_inverse=True)
+    rows = zip(*([values[number] for number in own[first].tolist()] for values, own in columns), strict=True)
+    return list(rows), which.reshape(-1)
 
 
 def _leaf(path: Path, value: Leaf) -> bytes | None:

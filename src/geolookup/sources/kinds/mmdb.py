@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from itertools import chain
+from itertools import pairwise
 from typing import IO
 
 import numpy as np
@@ -16,7 +16,8 @@ from geolookup.index import mmdb
 from geolookup.index.flatten import U32, Flags
 from geolookup.model.errors import DataFileError
 from geolookup.sources.blocks import NO_V4, NO_V6, Batch, BlocksV4, BlocksV6, NetworkBatch
-from geolookup.sources.mmdb_records import Recogniser
+from geolookup.sources.mmdb_columns import Columns
+from geolookup.sources.mmdb_records import Recogniser, SaidByMany
 from geolookup.sources.mmdb_tree import (
     MARKER,
     TAIL_BYTES,
@@ -26,13 +27,17 @@ from geolookup.sources.mmdb_tree import (
     last_addresses,
     read_metadata,
 )
+from geolookup.sources.places import Places
 from geolookup.sources.protocol import Gathered, Kind, Request
+from geolookup.sources.recorded import Records
 
 #: The first sentence of our exports' descriptions: each source, with the day that its data are of.
 _OUR_EXPORT = re.compile("What geolookup answers, from [^.]*")
 _OF_DAY = re.compile(r"\(of ([0-9]{4}-[0-9]{2}-[0-9]{2})")
 _NOWHERE = 0xFFFF_FFFF
 _TOLD_RECORDS = 4096
+#: So many records are read at a time.
+_BATCH = 1 << 16
 
 
 def fits(member: Member) -> bool:
@@ -118,33 +123,66 @@ def _said(
     name: str, buffer: mmap.mmap, about: Metadata, records: U32, recogniser: Recogniser, gathered: Gathered
 ) -> tuple[U32, U32]:
     """The numbers among `Gathered.records` and `Gathered.networks` of each record, or `_NOWHERE`: each is read once."""
-    assert gathered.records is not None  # the kind asks for them
+    records_of = gathered.records
+    assert records_of is not None  # the kind asks for them
     # A copy: slices of bytes are cheaper than those of a map, and no pointer can lead out of the data.
     section = mmdb.Section(buffer[about.data_begin : about.data_end])
+    columns = Columns(buffer, about.data_begin, about.data_end, section)
     places = np.full(len(records), _NOWHERE, np.uint32)
     networks = np.full(len(records), _NOWHERE, np.uint32)
-    later: list[int] = []
-    positions = records.tolist()
-    for step, at in enumerate(chain(range(len(positions)), later)):
+
+    def read_one(at: int, *, last: bool) -> bool:
+        """Whether the record said what it has to say; if not, it is to be asked again, as one of the last."""
+        position = int(records[at])
         try:
-            record = section.members(positions[at])
+            record = section.members(position)
         except mmdb.BadValueError as error:
-            raise _unreadable(name, section, positions[at], recogniser) from error
-        found = recogniser.record(record, last=step >= len(positions))
+            raise _unreadable(name, section, position, recogniser) from error
+        found = recogniser.record(record, last=last)
         if found == "later":
-            later.append(at)
-        elif found is not None:
+            return False
+        if found is not None:
             place, parts, facts = found
             if place is not None or parts:
-                places[at] = gathered.records.add(None if place is None else gathered.places.add(place), parts)
+                places[at] = records_of.add(None if place is None else gathered.places.add(place), parts)
             if facts:
                 networks[at] = gathered.networks.add(None, facts)
-        gathered.decoded += found != "later"
-        if not step % _TOLD_RECORDS:
+        return True
+
+    later: list[int] = []
+    # The first one tells the shape.
+    for begin, end in pairwise([0, *range(1, len(records), _BATCH), len(records)]):
+        single = np.ones(end - begin, np.bool_)
+        for group in columns.groups(records[begin:end].astype(np.int64)) if begin else ():
+            many = recogniser.many(columns, group)
+            if many is not None:
+                single[many.rows] = False
+                places[begin + many.rows] = _added(many, gathered.places, records_of)
+        gathered.decoded += int(np.count_nonzero(~single))
+        for step, at in enumerate((begin + np.flatnonzero(single)).tolist()):
+            if read_one(at, last=False):
+                gathered.decoded += 1
+            else:
+                later.append(at)
+            if not step % _TOLD_RECORDS:
+                gathered.tell(gathered.decoded + gathered.rows, gathered.expected)
+        gathered.tell(gathered.decoded + gathered.rows, gathered.expected)
+    for at in later:
+        read_one(at, last=True)
+        gathered.decoded += 1
+        if not gathered.decoded % _TOLD_RECORDS:
             gathered.tell(gathered.decoded + gathered.rows, gathered.expected)
     recogniser.finish()
     gathered.keep(recogniser.kept())
     return places, networks
+
+
+def _added(many: SaidByMany, places: Places, records: Records) -> U32:
+    """The numbers of the records, which are added with their places."""
+    texts = {name: places.text_numbers(values)[which] for name, (values, which) in many.texts.items()}
+    numbers = places.extend(texts, many.degrees, len(many.rows))
+    parts = {name: records.part_numbers(name, values)[which] for name, (values, which) in many.parts.items()}
+    return records.extend(numbers, parts)
 
 
 def _unreadable(name: str, section: mmdb.Section, position: int, recogniser: Recogniser) -> DataFileError:

@@ -30,7 +30,7 @@ def state(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_sync_publishes_and_says_what(home: str, capsys: pytest.CaptureFixture[str]) -> None:
     with RawServer(listed(many(40), count=40, etag='"a"'), answer(b"", status="304 Not Modified")) as server:
         assert run(["sync", "--url", server.url]) == 0
-        assert capsys.readouterr().out == "published generation 1: 40 geolocations (0 custom), 80 blocks\n"
+        assert capsys.readouterr().out == "published generation 1: 40 geolocations, 80 blocks\n"
         assert run(["sync", "--url", server.url]) == 0
         assert capsys.readouterr().out == "nothing new: generation 1 goes on serving\n"
 

@@ -155,5 +155,5 @@ def test_a_preview_where_nothing_is_published_yet_counts_and_publishes_nothing(
 ) -> None:
     with RawServer(listed(many(3), count=3)) as server:
         out = asked(capsys, "sync", "--url", server.url, "--preview")
-    assert out == "a sync would publish 3 geolocations (0 custom), 6 blocks\n"
+    assert out == "a sync would publish 3 geolocations, 6 blocks\n"
     assert StateDirectory(home).current() is None

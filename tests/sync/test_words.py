@@ -27,7 +27,26 @@ def test_a_noun_can_have_a_plural_of_its_own() -> None:
 
 def test_what_a_generation_holds() -> None:
     rows = {"geolocations": 1, "custom_geolocations": 0, "blocks": 2, "custom_blocks": 0}
-    assert words.contents(rows) == "1 geolocation (0 custom), 2 blocks"
+    assert words.contents(rows) == "1 geolocation, 2 blocks"
+    assert words.contents({**rows, "custom_geolocations": 1}) == "1 geolocation (1 custom), 2 blocks"
+
+
+@pytest.mark.parametrize(
+    ("of_sources", "custom_places", "said"),
+    [
+        (0, 0, ""),
+        (0, None, ""),
+        (0, 1, "; your 1 custom place stays above them"),
+        (0, 400, "; your 400 custom places stay above them"),
+        (2, 2, ""),
+        (2, 3, "; your 3 custom places stay above them"),
+    ],
+)
+def test_custom_places_that_no_source_brought_are_said_beside(
+    of_sources: int, custom_places: int | None, said: str
+) -> None:
+    rows = {"geolocations": 9, "custom_geolocations": of_sources, "blocks": 9}
+    assert words.published(rows, custom_places) == words.contents(rows) + said
 
 
 def test_what_a_pull_changed() -> None:

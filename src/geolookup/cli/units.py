@@ -201,12 +201,20 @@ def _config() -> str | None:
     return os.path.abspath(settings_path()) if os.path.exists(settings_path()) else None
 
 
-def _settings_in(environment: Mapping[str, str], config: str | None) -> tuple[dict[str, str], list[tuple[str, str]]]:
-    """A unit's environment, and the credentials that it loads: the settings file among them, if there is one."""
+def _settings_in(
+    environment: Mapping[str, str], config: str | None, secrets: Mapping[str, str]
+) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """A unit's environment, and the credentials that it loads: the settings file, if there is one, and the secrets."""
     found = {name: specifiers(value) for name, value in environment.items()}
-    if config is None:
-        return found, []
-    return {**found, "GEOLOOKUP_CONFIG": "%d/geolookup.toml"}, [("geolookup.toml", config)]
+    credentials = []
+    if config is not None:
+        found["GEOLOOKUP_CONFIG"] = "%d/geolookup.toml"
+        credentials.append(("geolookup.toml", config))
+    for name, path in secrets.items():
+        credential = name.removesuffix("_file")
+        found[f"GEOLOOKUP_{name.upper()}"] = f"%d/{credential}"
+        credentials.append((credential, path))
+    return found, credentials
 
 
 def _surroundings(
@@ -382,11 +390,7 @@ def service_unit(planned: Job) -> str:
     :raises SettingsError: if the executable's path has a quote or backslash, which systemd refuses however written
     """
     require_runnable(planned.command[0])
-    environment, credentials = _settings_in(planned.environment, planned.config)
-    for name, path in planned.secrets.items():
-        credential = name.removesuffix("_file")
-        credentials.append((credential, path))
-        environment[f"GEOLOOKUP_{name.upper()}"] = f"%d/{credential}"
+    environment, credentials = _settings_in(planned.environment, planned.config, planned.secrets)
     state, writable = state_lines(planned.home)
     environment["GEOLOOKUP_HOME"] = "%S/geolookup" if planned.home is None else specifiers(planned.home)
     if planned.textfile is not None:
@@ -499,47 +503,26 @@ def share_unit(settings: Settings, given: Mapping[str, Any], defaults: Mapping[s
 
     :raises SettingsError: if a value cannot be written into a unit
     """
-    program, *more = executable()
-    arguments = [*more, "share", *_arguments(given, defaults)]
-    require_runnable(program)
     home = home_of(settings)
-    environment, credentials = _settings_in(environment_of(settings), _config())
-    state, writable = state_lines(home)
-    environment["GEOLOOKUP_HOME"] = "%S/geolookup" if home is None else specifiers(home)
     files = [_absolute(str(given[name])) for name in _PATHS if given[name] not in (None, "-")]
-    if given["access_log"] not in (None, "-"):
-        writable.append(os.path.dirname(_absolute(str(given["access_log"]))))
-    for text in (program, *arguments, *environment.values(), *files, *writable):
-        if not text.isprintable():
-            raise SettingsError(f"{text!r} has a control character, which no unit can hold: rename it")
-    lines = [
-        f"# /etc/systemd/system/{SHARE_SERVICE}",
-        "# Written by `geolookup share --print-systemd` from the settings in force then; for systemd 250 and newer.",
-        "[Unit]",
-        "Description=geolookup: share what is answered here with other tools",
-        "Wants=network-online.target",
-        "After=network-online.target",
-        _ON_FAILURE,
-        "",
-        "[Service]",
-        command("ExecStart", program, arguments),
-        *_surroundings(home, environment, credentials, state, writable),
-        f"LimitNOFILE={_OPEN_FILES}",
-        "# The process that watches over the others ends them itself.",
-        "KillMode=mixed",
-        f"TimeoutStopSec={float(given['drain']) + float(given['grace']) + _PATIENCE_S:.0f}",
-        "Restart=on-failure",
-        "RestartSec=5",
-        "# What the settings or a licence forbid waits for a person.",
-        "RestartPreventExitStatus=2",
-        "",
-        *_share_hardening(int(given["port"])),
-        *places([program, *writable, *files]),
-        "",
-        "[Install]",
-        "WantedBy=multi-user.target",
-        "",
-    ]
+    text, program = _long_running(
+        settings,
+        SHARE_SERVICE,
+        "geolookup share",
+        "share what is answered here with other tools",
+        ["share", *_arguments(given, defaults)],
+        [
+            f"LimitNOFILE={_OPEN_FILES}",
+            "# The process that watches over the others ends them itself.",
+            "KillMode=mixed",
+            f"TimeoutStopSec={float(given['drain']) + float(given['grace']) + _PATIENCE_S:.0f}",
+            "Restart=on-failure",
+            "RestartSec=5",
+        ],
+        _share_hardening(int(given["port"])),
+        writes=[] if given["access_log"] in (None, "-") else [os.path.dirname(_absolute(str(given["access_log"])))],
+        files=files,
+    )
     notes = notes_of(home, program)
     there = home or f"{STATE}/{USER}"
     if not os.path.exists(os.path.join(there, "CURRENT")):
@@ -550,7 +533,7 @@ def share_unit(settings: Settings, given: Mapping[str, Any], defaults: Mapping[s
     if files:
         shown = " and ".join(files)
         notes.append(f"{shown}: {user_of(home)} must be able to read them, and own the file of tokens (mode 0600)")
-    return "\n".join(lines), notes
+    return text, notes
 
 
 def fleet_unit(settings: Settings, arguments: Iterable[str], *, writes: Iterable[str]) -> tuple[str, list[str]]:
@@ -560,48 +543,79 @@ def fleet_unit(settings: Settings, arguments: Iterable[str], *, writes: Iterable
 
     :raises SettingsError: if a value cannot be written into a unit
     """
+    home, arguments = home_of(settings), list(arguments)
+    secrets, notes = _secrets(settings)
+    text, program = _long_running(
+        settings,
+        FLEET_SERVICE,
+        "geolookup fleet …",
+        f"{'publish to' if 'publish' in arguments else 'follow'} a fleet",
+        ["fleet", *arguments],
+        [
+            f"SuccessExitStatus={exit_codes.TERMINATED}",
+            "Restart=on-failure",
+            "RestartSec=30",
+        ],
+        hardening(home),
+        secrets=secrets,
+        writes=writes,
+    )
+    return text, [*notes_of(home, program), *notes]
+
+
+def _long_running(
+    settings: Settings,
+    unit: str,
+    printed_by: str,
+    does: str,
+    arguments: Iterable[str],
+    own: Iterable[str],
+    hardened: Iterable[str],
+    *,
+    secrets: Mapping[str, str] | None = None,
+    writes: Iterable[str] = (),
+    files: Iterable[str] = (),
+) -> tuple[str, str]:
+    """The unit of a command that runs until it is stopped, and the program's path.
+
+    ``own`` are lines of its own in [Service], ``secrets`` are files by their setting, ``writes`` the paths that it may write besides the state, ``files`` others
+    that it reads.
+    """
     program, *more = executable()
-    given = [*more, "fleet", *arguments]
+    arguments = [*more, *arguments]
     require_runnable(program)
     home = home_of(settings)
-    environment, credentials = _settings_in(environment_of(settings), _config())
-    secrets, notes = _secrets(settings)
-    for name, path in secrets.items():
-        credentials.append((name.removesuffix("_file"), path))
-        environment[f"GEOLOOKUP_{name.upper()}"] = f"%d/{name.removesuffix('_file')}"
+    environment, credentials = _settings_in(environment_of(settings), _config(), secrets or {})
     state, writable = state_lines(home)
     writable += writes
     environment["GEOLOOKUP_HOME"] = "%S/geolookup" if home is None else specifiers(home)
-    for text in (program, *given, *environment.values(), *writable):
+    for text in (program, *arguments, *environment.values(), *files, *writable):
         if not text.isprintable():
             raise SettingsError(f"{text!r} has a control character, which no unit can hold: rename it")
-    what = "publish to" if "publish" in given else "follow"
     lines = [
-        f"# /etc/systemd/system/{FLEET_SERVICE}",
-        "# Written by `geolookup fleet … --print-systemd` from the settings in force then; for systemd 250 and newer.",
+        f"# /etc/systemd/system/{unit}",
+        f"# Written by `{printed_by} --print-systemd` from the settings in force then; for systemd 250 and newer.",
         "[Unit]",
-        f"Description=geolookup: {what} a fleet",
+        f"Description=geolookup: {does}",
         "Wants=network-online.target",
         "After=network-online.target",
         _ON_FAILURE,
         "",
         "[Service]",
-        command("ExecStart", program, given),
+        command("ExecStart", program, arguments),
         *_surroundings(home, environment, credentials, state, writable),
-        f"SuccessExitStatus={exit_codes.TERMINATED}",
-        "Restart=on-failure",
-        "RestartSec=30",
-        "# What the settings forbid waits for a person.",
+        *own,
+        "# What the settings or a licence forbid waits for a person.",
         "RestartPreventExitStatus=2",
         "",
-        *hardening(home),
-        *places([program, *writable]),
+        *hardened,
+        *places([program, *writable, *files]),
         "",
         "[Install]",
         "WantedBy=multi-user.target",
         "",
     ]
-    return "\n".join(lines), [*notes_of(home, program), *notes]
+    return "\n".join(lines), program
 
 
 def _arguments(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:

@@ -18,12 +18,15 @@ from geolookup.sync.push.report import PushReport
 _LEFT_OVER = ("queued", "unknown", "held", "rejected")
 
 
+def geolocations(rows: Mapping[str, int]) -> str:
+    """The geolocations of a generation; how many of them are custom, if its sources have any."""
+    custom = rows.get("custom_geolocations", 0)
+    return count(rows.get("geolocations", 0), "geolocation") + (f" ({custom} custom)" if custom else "")
+
+
 def contents(rows: Mapping[str, int]) -> str:
     """The contents of a generation, given its counts of rows."""
-    places = (
-        f"{count(rows['geolocations'], 'geolocation')} ({rows['custom_geolocations']} custom), "
-        f"{count(rows['blocks'], 'block')}"
-    )
+    places = f"{geolocations(rows)}, {count(rows['blocks'], 'block')}"
     if not (networks := rows.get("network_blocks")):
         return places
     of_networks = f"{count(networks, 'block')} of networks"
@@ -94,7 +97,16 @@ def pulled(report: PullReport) -> str:
     """The outcome of a pull."""
     if report.outcome != "published" or report.rows is None:
         return f"{not_published(report.outcome)}: generation {report.generation} goes on serving"
-    return f"published generation {report.generation}: {'; '.join([contents(report.rows), *_changed(report)])}"
+    parts = [published(report.rows, report.custom_places), *_changed(report)]
+    return f"published generation {report.generation}: {'; '.join(parts)}"
+
+
+def published(rows: Mapping[str, int], custom_places: int | None) -> str:
+    """The contents of a generation, and the custom places that answer before them, unless its sources brought these."""
+    if custom_places in (None, 0, rows.get("custom_geolocations", 0)):
+        return contents(rows)
+    stay = "stays" if custom_places == 1 else "stay"
+    return f"{contents(rows)}; your {count(custom_places, 'custom place')} {stay} above them"
 
 
 def _changed(report: PullReport) -> list[str]:

@@ -236,7 +236,7 @@ def test_a_preview_of_several_sources_says_what_a_sync_would_publish(
     capsys.readouterr()
     assert run_sync(sources, "a", "b", "--preview") == 0
     out = capsys.readouterr().out.splitlines()
-    assert out[-1] == "a sync would publish 3 geolocations (0 custom), 3 blocks"
+    assert out[-1] == "a sync would publish 3 geolocations, 3 blocks"
     assert out[0] == "addresses whose answer differs: 384 IPv4, 0 IPv6:"
     assert StateDirectory(sources.home).require_current().generation == 1
 

@@ -122,7 +122,7 @@ def test_show_says_what_a_generation_is_made_of(home: str, capsys: pytest.Captur
     publish(home, [place(2, "11.0.0.0/8"), place(3, "12.0.0.0/8")])
     out = asked(capsys, "generations", "show", "previous")
     assert out.startswith("generation:  1 (kept)\nserved from: ")
-    assert "content:     1 geolocation (0 custom), 1 block\n" in out
+    assert "content:     1 geolocation, 1 block\n" in out
     assert "source:      service (service), snapshot 1, answers 16777216 IPv4" in out
     assert asked(capsys, "generations", "show").startswith("generation:  2 (served)\n")
     assert json.loads(asked(capsys, "generations", "show", "1", "--json"))["number"] == 1

@@ -49,7 +49,7 @@ def metrics(path: Path) -> dict[str, float]:
 def test_a_run_is_one_line_and_silent_otherwise(command: Command) -> None:
     with RawServer(FIRST, UNCHANGED) as server:
         assert command("refresh", "--url", server.url) == (
-            "refreshed: published generation 1: 40 geolocations (0 custom), 80 blocks\n"
+            "refreshed: published generation 1: 40 geolocations, 80 blocks\n"
         )
         assert command.error == ""
         assert command("refresh", "--url", server.url) == "refreshed: nothing new: generation 1 goes on serving\n"

@@ -112,3 +112,19 @@ def test_another_run_is_waited_for_if_asked_to(
         assert waiting.result(60) == 0
         other.result(60)
     assert run([*command, "--wait", "soon"]) == 2
+
+
+def test_a_sync_says_that_custom_places_stay_above_what_it_publishes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "r.csv"
+    file.write_text("first,last,country\n" + "".join(f"10.0.{n}.0,10.0.{n}.255,DE\n" for n in range(100)))
+    assert "published generation 1: 1 geolocation, 100 blocks\n" in said(capsys, "sync", str(file))
+    said(capsys, "custom", "create", "Here", "--block", "10.20.0.0/16", "--country", "DE")
+    with file.open("a") as more:
+        more.write("10.1.0.0,10.1.0.255,FR\n")
+    told = said(capsys, "sync", "--json")
+    assert json.loads(told)["custom_places"] == 1
+    with file.open("a") as more:
+        more.write("10.2.0.0,10.2.0.255,IT\n")
+    assert "3 geolocations, 102 blocks; your 1 custom place stays above them; " in said(capsys, "sync")

@@ -92,7 +92,7 @@ def _cells(each: KeptGeneration) -> Sequence[str]:
     return (
         "-" if each.number is None else str(each.number),
         when,
-        f"{words.count(rows.get('geolocations', 0), 'geolocation')} ({rows.get('custom_geolocations', 0)} custom)",
+        words.geolocations(rows),
         words.count(rows.get("blocks", 0), "block"),
         size(each.bytes),
         f"{(each.digest or '')[:16]} from {each.source if len(each.stack) < 2 else ', '.join(each.stack)}",

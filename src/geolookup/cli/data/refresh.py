@@ -264,7 +264,9 @@ def _summary(report: RefreshReport) -> str:
     if pull is not None and pull.outcome == "published" and pull.rows is not None:
         changes = words.row_changes(pull.difference)
         changed = f" ({', '.join(changes)})" if changes else ""
-        parts.append(f"published generation {report.generation}: {words.contents(pull.rows)}{changed}")
+        parts.append(
+            f"published generation {report.generation}: {words.published(pull.rows, pull.custom_places)}{changed}"
+        )
     elif pull is not None and pull.outcome in ("unchanged", "rolled-back"):
         parts.append(f"{words.not_published(pull.outcome)}: {serves}")
     elif pull is not None and pull.outcome == "held":

@@ -140,6 +140,7 @@ def _publish(
     for name in accepted:
         pull.directory.holding.drop(name)
     report.generation = published.generation
+    report.custom_places = published.overlay_file["locations"]
     report.url = report.url or published.published.get("url")
     report.rows = report.rows or published.published["rows"]
     after: dict[str, Any] = {"generation": published.generation, "digest": report.digest}

@@ -27,7 +27,8 @@ class PullReport:
     ``outcome``: ``published`` a new generation; ``unchanged``, the service has what is served; ``rolled-back``, it
     still has what was rolled back, which is held instead; ``previewed`` what would be published; ``held`` for a
     person, and ``failed``, if a refresh reports what `pull` would have raised. ``rows`` counts what was pulled
-    (None if nothing was); ``difference`` is against the generation before (None if there is nothing to
+    (None if nothing was); ``custom_places`` counts those of the custom layer that was published with it (None if
+    nothing was); ``difference`` is against the generation before (None if there is nothing to
     compare with); ``twins`` are the late twins of what was created here (see `service`); ``notices`` are what a person
     must look at, or decide on, of what was edited here; ``durations_s`` are seconds by step. ``name`` is the
     source's, if there is one; ``sources`` has what became of each source, the one of highest precedence first, with the
@@ -40,6 +41,7 @@ class PullReport:
     generation: int | None = None
     digest: str | None = None
     rows: dict[str, Any] | None = None
+    custom_places: int | None = None
     difference: dict[str, Any] | None = None
     twins: list[dict[str, Any]] = field(default_factory=list)
     notices: list[dict[str, Any]] = field(default_factory=list)

@@ -70,6 +70,7 @@ def publish(
             url_moved=url_moved,
         )
         report.generation, report.outcome = published.generation, "published"
+        report.custom_places = published.overlay_file["locations"]
         if len(results) > 1:
             report.rows, report.digest = published.published["rows"], published.digest
         for name in new:

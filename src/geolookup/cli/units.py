@@ -578,8 +578,8 @@ def _long_running(
 ) -> tuple[str, str]:
     """The unit of a command that runs until it is stopped, and the program's path.
 
-    ``own`` are lines of its own in [Service], ``secrets`` are files by their setting, ``writes`` the paths that it may write besides the state, ``files`` others
-    that it reads.
+    ``own`` are lines of its own in [Service], ``secrets`` are files by their setting, ``writes`` the paths that it may
+    write besides the state, ``files`` others that it reads.
     """
     program, *more = executable()
     arguments = [*more, *arguments]

@@ -4,8 +4,8 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from geolookup.index.native import ABSENT, BAD, OVERLAY
-from geolookup.index.reader import EMPTY, IndexReader
-from geolookup.model.addresses import IPV4_MAX, parse, to_text
+from geolookup.index.reader import EMPTY, IndexReader, piece_of_both
+from geolookup.model.addresses import IPV4_MAX, network_around, parse, to_text
 from geolookup.model.errors import IndexDamagedError, InvalidAddressError
 
 if TYPE_CHECKING:
@@ -39,6 +39,17 @@ class PureSearcher:
             return BAD
         slot = self._find(self._overlay, family, value)
         return self._find(self._base, family, value) if slot == EMPTY else slot | OVERLAY
+
+    def range(self, address: str) -> tuple[str, str, int] | None:
+        """The ends of the range around an address that has its slot, and the length of the network around it there."""
+        if self.find(address) == BAD:  # it also sees damage that the ends alone do not show
+            return None
+        family, value = parse(address)
+        _, slot, *ends = piece_of_both(self._base, self._overlay, family, value)
+        if slot == EMPTY:
+            return None
+        first, last = (to_text(family, end) for end in ends)
+        return first, last, int(network_around(address, first, last).rpartition("/")[2])
 
     @staticmethod
     def _find(reader: IndexReader, family: int, value: int) -> int:

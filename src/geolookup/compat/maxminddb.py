@@ -142,6 +142,14 @@ class Reader:
 
         The errors are those of `get` and `ask`.
         """
+        served = self.served()
+        if type(address) is str:
+            try:
+                place = served.quick(address)
+            except IndexDamagedError:
+                place = None  # the reference says what is wrong
+            if place is not None:
+                return Answer(served, place, False, address)
         try:
             family, value = at = parse(address) if type(address) is str else parse_any(address)
         except InvalidAddressError as error:
@@ -149,7 +157,6 @@ class Reader:
                 raise TypeError("argument 1 must be a string or ipaddress object") from error
             ipaddress.ip_address(address)  # the error that upstream raises
             raise
-        served = self.served()
         if family == 6 and served.metadata.ip_version == 4:
             raise ValueError(
                 f"Error looking up {address}. You attempted to look up an IPv6 address in an IPv4-only database."
@@ -166,7 +173,7 @@ class Reader:
         """
         if self.closed:
             raise ValueError("Attempt to read from a closed MaxMind DB.")
-        snapshot = self._geo.with_snapshot(_itself)
+        snapshot = self._geo.snapshot()
         known = self._known
         return known if known is not None and known.snapshot is snapshot else self.ask(_itself)
 

@@ -82,11 +82,8 @@ class _OfNetwork(_Lazy, _Measured):
         found = self._network
         if found is None:
             address, length = self.ip_address, self._length()
-            if address.version == 4:
-                found = IPv4Network((int(address) >> 32 - length << 32 - length, length))
-            else:
-                found = IPv6Network((int(address) >> 128 - length << 128 - length, length))
-            self._network = found
+            of_family, bits = (IPv4Network, 32) if type(address) is IPv4Address else (IPv6Network, 128)
+            found = self._network = of_family((int(address) >> bits - length << bits - length, length))
         return found
 
     def _whole(self) -> Any:
@@ -118,14 +115,17 @@ class _Traits(_OfNetwork, geoip2.records.Traits):
     def __init__(self, facts: dict[str, Any], address: "IPAddress", length: Length) -> None:
         if facts:
             geoip2.records.Traits.__init__(self, **{**facts, "ip_address": address, "network": None})
+            self._length = length
         else:
-            self.__dict__ = _NO_TRAITS.copy()
-            self._ip_address = address
-        self._length = length
+            self.__dict__ = {**_NO_TRAITS, "_ip_address": address, "_length": length}
 
 
 #: Without facts, as it is for most, all traits are as they are here.
 _NO_TRAITS = {name: value for name, value in vars(geoip2.records.Traits()).items() if name != "_prefix_len"}
+
+
+_new = object.__new__
+_NOTHING: Final[dict[str, Any]] = {}
 
 
 class _Part:
@@ -147,36 +147,42 @@ class _Part:
         return found
 
 
-_new = object.__new__
-_NOTHING: Final[dict[str, Any]] = {}
+class _Named(_Part):
+    """One with names in several languages, which many places share: made by itself, since most are asked for this."""
 
+    def __init__(self, record: type[Any]) -> None:
+        def shape(part: dict[str, Any]) -> dict[str, Any]:
+            values: dict[str, Any] = vars(record((), **part))
+            return values
 
-def _names(record: type[Any]) -> Any:
-    """A record with names in several languages, which many places share."""
-    without = vars(record(()))
+        self._record = record
+        self._shape = shape
+        self._without: dict[str, Any] = vars(record(()))
 
-    def shape(part: dict[str, Any]) -> dict[str, Any]:
-        values: dict[str, Any] = vars(record((), **part))
-        return values
-
-    def make(place: "_Place", key: str) -> Any:
-        return _named(record, place._answer.shaped(key, shape) or without, place._locales)
-
-    return _Part(make)
-
-
-def _named(record: type[Any], values: dict[str, Any], locales: Sequence[str]) -> Any:
-    """A record of its own with these values, in these languages."""
-    found = _new(record)
-    found.__dict__ = own = values.copy()
-    own["_locales"] = locales
-    own["names"] = own["names"].copy()
-    return found
+    def __get__(self, place: "_Place | None", _owner: type[Any]) -> Any:
+        if place is None:
+            return self
+        name = self._name
+        found = _new(self._record)
+        values = place._answer.shaped(name, self._shape) or self._without
+        found.__dict__ = {**values, "_locales": place._locales, "names": values["names"].copy()}
+        setattr(place, name, found)
+        return found
 
 
 def _plain(record: type[Any]) -> Any:
     """A record without names."""
-    return _Part(lambda place, key: record(**(place._answer.part(key) or _NOTHING)))
+    without = vars(record())
+
+    def make(place: "_Place", key: str) -> Any:
+        part = place._answer.part(key)
+        if part is not None:
+            return record(**part)
+        found = _new(record)
+        found.__dict__ = without.copy()
+        return found
+
+    return _Part(make)
 
 
 def _city(place: "_Place", key: str) -> Any:
@@ -192,6 +198,12 @@ def _location(place: "_Place", key: str) -> Any:
 
 def _divided(part: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [vars(geoip2.records.Subdivision((), **each)) for each in part]
+
+
+def _named(record: type[Any], values: dict[str, Any], locales: Sequence[str]) -> Any:
+    found = _new(record)
+    found.__dict__ = {**values, "_locales": locales, "names": values["names"].copy()}
+    return found
 
 
 def _subdivisions(place: "_Place", key: str) -> Any:
@@ -231,10 +243,10 @@ class _Place(_Lazy):
         values[TRAITS] = values[TRAITS]._whole()
         return _with(self._its, {"_locales": self._locales, **values})
 
-    continent = _names(geoip2.records.Continent)
-    country = _names(geoip2.records.Country)
-    registered_country = _names(geoip2.records.Country)
-    represented_country = _names(geoip2.records.RepresentedCountry)
+    continent = _Named(geoip2.records.Continent)
+    country = _Named(geoip2.records.Country)
+    registered_country = _Named(geoip2.records.Country)
+    represented_country = _Named(geoip2.records.RepresentedCountry)
     maxmind = _plain(geoip2.records.MaxMind)
     traits = _Part(_traits)
 

@@ -7,10 +7,12 @@ from maxminddb import InvalidDatabaseError
 
 from geolookup.compat.kinds import metadata_of
 from geolookup.index.layout import EMPTY
+from geolookup.index.mapped import failed
+from geolookup.index.native import ABSENT, OVERLAY, accelerator, open_records
 from geolookup.index.records import MOST_DECODED
 from geolookup.lookup.record import TRAITS, made
 from geolookup.lookup.snapshot import OpenLayer, Snapshot
-from geolookup.model.addresses import IPV4_MAX, IPV6_MAX, held_in, holding
+from geolookup.model.addresses import IPV4_MAX, IPV6_MAX, held_in, holding, parse
 from geolookup.model.errors import IndexDamagedError
 from geolookup.model.public import use_of
 from geolookup.state.base.parts import parts_of
@@ -18,6 +20,7 @@ from geolookup.state.base.parts import parts_of
 if TYPE_CHECKING:
     from maxminddb.reader import Metadata
 
+    from geolookup.index import _native
     from geolookup.lookup.network import Networks
     from geolookup.model.addresses import Family
 
@@ -33,39 +36,35 @@ _NOTHING: Final[dict[str, Any]] = {}
 class Layer:
     """One layer of places: its records."""
 
-    __slots__ = ("_shaped", "open", "reader", "records")
+    __slots__ = ("_columns", "open", "reader", "records", "shared")
 
     def __init__(self, layer: OpenLayer) -> None:
         self.open = layer
         self.reader = layer.reader
         self.records = layer.reader.records()
-        #: What was made of parts that many records share, by their keys and numbers.
-        self._shaped: dict[str, dict[int, Any]] = {}
+        self._columns = tuple(self.records.columns.values())
+        #: By the keys of parts: the number of each record's part, and what was made of parts that many records share.
+        self.shared: dict[str, tuple[memoryview[int], dict[int, Any]]] = {
+            key: (column, {}) for key, column in self.records.columns.items()
+        }
 
     def made(self, record: int) -> dict[str, Any]:
         """The record of the fields of its place, if that is all that is known; else nothing."""
+        for column in self._columns:
+            if column[record]:
+                return _NOTHING
         slot = self.reader.slot_of_record(record)
-        if slot == EMPTY or not self.records.is_bare(record):
-            return {}
-        return made(self.open.geolocation(slot), "city")
+        return _NOTHING if slot == EMPTY else made(self.open.geolocation(slot), "city")
 
-    def shaped(self, record: int, key: str, shape: "Callable[[Any], _T]") -> "_T | None":
-        """The result of ``shape``, always the same for a key, of one part of a record; None if the record lacks it.
-
-        It is made once, and never to be changed.
+    def keep(self, key: str, number: int, shape: "Callable[[Any], _T]") -> "_T":
+        """Make the result of ``shape`` of a part, for all records that have it; it is never to be changed.
 
         :raises IndexDamagedError: if the file is damaged there
         """
-        number = self.records.number(record, key)
-        kept = self._shaped.get(key)
-        if kept is None:
-            kept = self._shaped[key] = {}
-        found = kept.get(number)
-        if found is None and number:
-            found = shape(self.records.own(number))
-            if len(kept) >= MOST_DECODED:
-                kept.clear()
-            kept[number] = found
+        kept = self.shared[key][1]
+        if len(kept) >= MOST_DECODED:
+            kept.clear()
+        found = kept[number] = shape(self.records.own(number))
         return found
 
 
@@ -83,11 +82,27 @@ class Served:
         self.networks: Networks | None = snapshot.networks()
         self.facts = None if self.networks is None else self.networks.reader.records()
         self._layers = [Layer(layer) for layer in (snapshot.custom, snapshot.base)][not snapshot.has_custom :]
+        self._base = self._layers[-1]
+        self.searcher = _searcher(snapshot)
+        self._takes_v6 = self.metadata.ip_version == 6
         parts = parts_of(snapshot.current.published)
         #: The sources whose files have places, so that an address of which they say facts alone is in a file of places.
         self.with_places = frozenset(part.name for part in parts if part.has_places)
         #: True if records say who runs addresses and nothing else: as in files of networks, their facts are at the top.
         self.is_flat = not self.with_places and not snapshot.has_custom
+
+    def quick(self, address: str) -> "tuple[Layer, int] | None":
+        """What `place` says of an address as text, if the accelerator finds it; else None.
+
+        :raises IndexDamagedError: if a file is damaged
+        """
+        searcher = self.searcher
+        if searcher is None or not (self._takes_v6 or ":" not in address):
+            return None
+        number = searcher.find(address)
+        if number < OVERLAY:
+            return self._base, number
+        return (self._layers[0], number ^ OVERLAY) if number < ABSENT else None
 
     def place(self, family: "Family", value: int) -> "tuple[Layer, int] | None":
         """The layer that answers for an address, and the number of its record there; None if nothing covers it."""
@@ -155,6 +170,14 @@ class Served:
                 reached = last + 1
 
 
+def _searcher(snapshot: Snapshot) -> "_native.Searcher | None":
+    """The accelerator's, for the numbers of the records of places, weak ones too."""
+    module = accelerator()
+    if module is None or snapshot.fast is None:
+        return None
+    return open_records(module, snapshot.base.reader, snapshot.custom.reader, weak=True)
+
+
 def _both(place: Piece, network: Piece) -> Piece:
     key = None if place[0] is None and network[0] is None else (place[0], network[0])
     return key, max(place[1], network[1]), min(place[2], network[2])
@@ -179,21 +202,30 @@ def _with_aliases(own: "Callable[[Family, int], Piece]", family: "Family", value
 class Answer:
     """What one snapshot says of one address. The parts of its record are decoded when they are asked for."""
 
-    __slots__ = ("_made", "_network", "at", "place", "served")
+    __slots__ = ("_at", "_made", "_network", "place", "served")
 
     def __init__(
         self,
         served: Served,
         place: "tuple[Layer, int] | None",
         network: int | Literal[False] | None,
-        at: "tuple[Family, int]",
+        at: "tuple[Family, int] | str",
     ) -> None:
-        """``place`` and ``network`` are as in `Served`; False is a network, ``at`` the address, not asked for yet."""
+        """``place`` and ``network`` are as in `Served`; False is a network not asked for yet.
+
+        ``at`` is the address; if it is text, `Served.quick` has found the place.
+        """
         self.served = served
         self.place = place
         self._network = network
-        self.at = at
+        self._at = at
         self._made: dict[str, Any] | None = None
+
+    @property
+    def at(self) -> "tuple[Family, int]":
+        """The address."""
+        at = self._at
+        return parse(at) if isinstance(at, str) else at
 
     @property
     def network(self) -> int | None:
@@ -215,7 +247,7 @@ class Answer:
     def made(self) -> dict[str, Any]:
         """The record of the fields of the place, if no more is known; else nothing."""
         if self._made is None:
-            self._made = {} if self.place is None else self.place[0].made(self.place[1])
+            self._made = _NOTHING if self.place is None else self.place[0].made(self.place[1])
         return self._made
 
     def part(self, key: str) -> Any:
@@ -225,17 +257,17 @@ class Answer:
 
         :raises InvalidDatabaseError: if the file is damaged there
         """
-        place = self.place
-        if place is None:
-            return None
         try:
-            found = place[0].records.own_part(place[1], key)
-            if found is None:
-                return None if self._made is _NOTHING else _own(self.made().get(key))
-        except IndexDamagedError as error:
-            raise InvalidDatabaseError(str(error)) from error
-        self._made = _NOTHING  # it has parts
-        return found
+            if (place := self.place) is not None and (shared := place[0].shared.get(key)) is not None:
+                number = shared[0][place[1]]
+                if number:
+                    return place[0].records.own(number)
+            made = self._made
+            if made is None:
+                made = self.made()
+            return None if made is _NOTHING else _own(made.get(key))
+        except (IndexDamagedError, IndexError) as error:
+            raise self._invalid(error) from error
 
     def shaped(self, key: str, shape: "Callable[[Any], _T]") -> "_T | None":
         """The result of ``shape``, always the same for a key, of a part of the place's record; None if that lacks it.
@@ -244,18 +276,23 @@ class Answer:
 
         :raises InvalidDatabaseError: if the file is damaged there
         """
-        place = self.place
-        if place is None:
-            return None
         try:
-            found = place[0].shaped(place[1], key, shape)
-            if found is None:
-                made = None if self._made is _NOTHING else self.made().get(key)
-                return None if made is None else shape(made)
-        except IndexDamagedError as error:
-            raise InvalidDatabaseError(str(error)) from error
-        self._made = _NOTHING  # it has parts
-        return found
+            if (place := self.place) is not None and (shared := place[0].shared.get(key)) is not None:
+                number = shared[0][place[1]]
+                if number:
+                    found: _T | None = shared[1].get(number)
+                    return place[0].keep(key, number, shape) if found is None else found
+            made = self._made
+            if made is None:
+                made = self.made()
+            return None if made is _NOTHING or key not in made else shape(made[key])
+        except (IndexDamagedError, IndexError) as error:
+            raise self._invalid(error) from error
+
+    def _invalid(self, error: Exception) -> InvalidDatabaseError:
+        if self.place is not None and isinstance(error, IndexError):
+            error = failed(self.place[0].reader.path, error)
+        return InvalidDatabaseError(str(error))
 
     def coordinates(self, latitude: float | None, longitude: float | None) -> tuple[float | None, float | None]:
         """Both coordinates, by those in the location as it was decoded: NaN means that the columns have it.
@@ -276,6 +313,11 @@ class Answer:
 
     def length(self) -> int:
         """The length of the largest network around the address in which all have the same record."""
+        searcher, text = self.served.searcher, self._at
+        if isinstance(text, str) and searcher is not None and self.served.networks is None:
+            ends = searcher.range(text)
+            if ends is not None:
+                return ends[2]
         family, value = self.at
         found = self.served.whole_piece(family, value)
         if found[0] is None:

@@ -334,6 +334,30 @@ static PyObject *Match_own(PyObject *object, void *closure)
     }
 }
 
+/* The ends of the range around an address, and the length of the network around it there; None without an answer. */
+static PyObject *Searcher_range(PyObject *object, PyObject *address)
+{
+    Value at;
+    Piece piece;
+    int family = value_of(address, &at);
+    if (!family) {
+        if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_UnicodeEncodeError))
+            return NULL;
+        PyErr_Clear();
+        Py_RETURN_NONE;
+    }
+    if (!piece_of_both((Searcher *)object, family, at, &piece))
+        return damaged(object);
+    if (piece.slot == EMPTY)
+        Py_RETURN_NONE;
+    PyObject *first = range_text(family, at, &piece, FIRST), *last = first ? range_text(family, at, &piece, LAST) : NULL;
+    if (!last) {
+        Py_XDECREF(first);
+        return NULL;
+    }
+    return Py_BuildValue("(NNi)", first, last, network_around(family, at, &piece));
+}
+
 /* A type of objects that stand for a Match: by the names of the locid and the fields in the order of `Places`, of the facts
  * of places and of those of networks in the order of `Facts`. */
 static PyObject *module_match_type(PyObject *module, PyObject *arguments)

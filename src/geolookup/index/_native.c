@@ -404,6 +404,7 @@ static PyType_Slot layer_slots[] = {
 
 static PyMethodDef searcher_methods[] = {
     {"find", Searcher_find, METH_O, "The slot of an address given as text."},
+    {"range", Searcher_range, METH_O, "The ends of the range around an address, and the length of the network around it."},
     {"locate_strings", KEYWORDS(Searcher_locate_strings), "Slots for an Arrow string column."},
     {"locate_views", KEYWORDS(Searcher_locate_views), "Slots for an Arrow string view column."},
     {"locate_u32", KEYWORDS(Searcher_locate_u32), "Slots for IPv4 addresses as unsigned 32-bit integers."},

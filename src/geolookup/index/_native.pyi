@@ -165,6 +165,12 @@ class Searcher:
         open_networks: Callable[[], Layer | None] | None = None,
     ) -> Searcher: ...
     def find(self, address: str, /) -> int: ...
+    def range(self, address: str, /) -> tuple[str, str, int] | None:
+        """The ends of the largest range around an address that has its slot, from the same layer; None without one.
+
+        Then the length of the largest network in that range which holds the address.
+        """
+
     def locate_strings(
         self,
         data: Buffer | None,

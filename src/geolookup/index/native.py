@@ -5,7 +5,7 @@ layer with `OVERLAY` set; `EMPTY` if no block of either covers the address; `BAD
 for a null.
 """
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from geolookup.index.accelerator import accelerator
 from geolookup.model.fields import FIELDS
@@ -41,16 +41,17 @@ def open_layer(
     facts: "_native.Facts | None" = None,
     network: "type[Any] | None" = None,
     records: object = None,
-    slot_of: "Buffer | None" = None,
+    slot_of: "Literal[False] | Buffer | None" = False,
 ) -> "_native.Layer":
     """One open index file, whose segments have numbers below ``locations``; for the rest see ``_native.Layer``.
 
-    ``slot_of`` says the slot of each record in place of the file, as unsigned 32-bit integers.
+    ``slot_of`` says the slot of each record in place of the file, as unsigned 32-bit integers; None if records have
+    the numbers of slots.
     """
     sections: list[Buffer | None] = [
         reader.section_bytes(name) if name in reader.header.sections else None for name in _SECTIONS
     ]
-    if slot_of is not None:
+    if slot_of is not False:
         sections[-1] = slot_of
     layer: _native.Layer = module.Layer(tuple(sections), locations, places, facts, network, records)
     return layer
@@ -81,13 +82,20 @@ def open_searcher(
     return searcher
 
 
-def open_records(module: "ModuleType", base: "IndexReader", overlay: "IndexReader | None" = None) -> "_native.Searcher":
-    """A searcher that answers with the numbers of records in place of slots, and passes over weak records like gaps.
+def open_records(
+    module: "ModuleType", base: "IndexReader", overlay: "IndexReader | None" = None, *, weak: bool = False
+) -> "_native.Searcher":
+    """A searcher that answers with the numbers of records in place of slots.
+
+    It passes over weak records like gaps, unless ``weak`` says that these are wanted too.
 
     Without ``overlay``, of a file of networks, it searches ``base`` alone.
     """
     readers = (base,) if overlay is None else (base, overlay)
-    layers = [open_layer(module, reader, reader.record_count, slot_of=_numbers(reader)) for reader in readers]
+    layers = [
+        open_layer(module, reader, reader.record_count, slot_of=None if weak else _numbers(reader))
+        for reader in readers
+    ]
     if overlay is None:
         layers.append(open_layer(module, base, 0))  # without locations it is never searched
     searcher: _native.Searcher = module.Searcher(*layers)

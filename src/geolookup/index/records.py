@@ -16,24 +16,27 @@ MOST_DECODED = 1 << 13
 
 
 class Records:
-    """The columns of one open file's records; ``keys`` names them."""
+    """The columns of one open file's records.
+
+    ``columns`` has the number of each record's part by its key, 0 if the record lacks it; ``keys`` names them.
+    """
 
     __slots__ = (
-        *("_all", "_bytes", "_columns", "_decoded", "_known", "_offsets", "_one", "_ours", "_path", "_said"),
-        "keys",
+        *("_all", "_bytes", "_decoded", "_known", "_offsets", "_one", "_ours", "_path", "_said"),
+        *("columns", "keys"),
     )
 
     def __init__(self, path: str, header: "Header", sections: "Mapping[str, memoryview[Any]]") -> None:
         """``sections`` are those of the file at ``path``, by name, each in its type."""
         self._path = path
-        self._columns = {
+        self.columns = {
             name[len(PART) :]: sections[name]
             for name, section in header.sections.items()
             if name.startswith(PART) and section.dtype in PART_TYPES
         }
         #: What is known of a custom geolocation besides its fields, which is no part of its record.
-        self._ours = self._columns.pop(OURS, None) if header.layer == "custom" else None
-        self.keys = tuple(self._columns)
+        self._ours = self.columns.pop(OURS, None) if header.layer == "custom" else None
+        self.keys = tuple(self.columns)
         self._offsets = sections.get("parts.offsets")
         self._bytes = sections.get("parts.bytes")
         self._said = sections.get("record.said")
@@ -51,7 +54,7 @@ class Records:
         """
         found = {}
         try:
-            for key, column in self._columns.items():
+            for key, column in self.columns.items():
                 number = column[record]
                 if number:
                     found[key] = self._part(number)
@@ -69,7 +72,7 @@ class Records:
         if self._all is None:
             from geolookup.index.accelerator import accelerator
 
-            self._all = getattr(accelerator(), "parts", _of_no_accelerator), tuple(self._columns.items())
+            self._all = getattr(accelerator(), "parts", _of_no_accelerator), tuple(self.columns.items())
         parts, columns = self._all
         found: dict[str, Any] | None = parts(columns, self._offsets, self._bytes, record)
         if found is not None:
@@ -79,16 +82,6 @@ class Records:
         except (IndexError, ValueError) as error:
             raise failed(self._path, error) from error
         return {key: self.own(number) for key, number in numbers.items() if number}
-
-    def is_bare(self, record: int) -> bool:
-        """True if a record has no parts: then it is what the fields of its place say.
-
-        :raises IndexDamagedError: if the file is damaged there
-        """
-        try:
-            return all(not column[record] for column in self._columns.values())
-        except (IndexError, ValueError) as error:
-            raise failed(self._path, error) from error
 
     def said(self, record: int, sources: "Sequence[str]") -> dict[str, str]:
         """The one of the ``sources`` that said each part of a record, by their keys.
@@ -116,7 +109,7 @@ class Records:
         try:
             if key == OURS and self._ours is not None:
                 return int(self._ours[record])
-            return self._columns[key][record] if key in self._columns else 0
+            return self.columns[key][record] if key in self.columns else 0
         except (IndexError, ValueError) as error:
             raise failed(self._path, error) from error
 
@@ -126,7 +119,7 @@ class Records:
         :raises IndexDamagedError: if the file is damaged there
         """
         try:
-            number = self._columns[key][record] if key in self._columns else 0
+            number = self.columns[key][record] if key in self.columns else 0
         except (IndexError, ValueError) as error:
             raise failed(self._path, error) from error
         return self.own(number) if number else None

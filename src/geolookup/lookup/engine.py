@@ -69,6 +69,8 @@ class GeoLookup:
         self._fast_in_vrfs: dict[str, _native.Finder] = {}
         self._finder: _native.Finder | None = None
         self._follower = Follower(home, self._native, freshness=freshness, as_of=as_of, instead=instead, vrf=vrf)
+        #: All that is served at this moment, for code that meets damage itself: see `with_snapshot`.
+        self.snapshot: Callable[[], Snapshot] = self._follower.newest
         own = all(getattr(type(self), name) is getattr(GeoLookup, name) for name in _FAST)
         if self._native is not None and own:
             # It hides the methods: one call in C answers from the mapped file, and calls the method for the rest.

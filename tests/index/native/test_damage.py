@@ -37,6 +37,8 @@ def test_a_table_or_slot_that_leads_outside_is_damage(tmp_path: Path) -> None:
                     with pytest.raises(IndexDamagedError):
                         searcher.find(text)
                     with pytest.raises(IndexDamagedError):
+                        searcher.range(text)
+                    with pytest.raises(IndexDamagedError):
                         slots(searcher.locate_strings, *strings([text]), rows=range(1))
                     del searcher
 

@@ -20,18 +20,19 @@ from hypothesis import strategies as st
 
 from geolookup.index import mmdb
 from geolookup.index.builder import IndexBuilder
-from geolookup.index.native import open_places, open_searcher
-from geolookup.index.reader import IndexReader
+from geolookup.index.native import OVERLAY, open_places, open_records, open_searcher
+from geolookup.index.reader import EMPTY, IndexReader
 from geolookup.lookup.facts import open_facts
 from geolookup.lookup.snapshot import OpenLayer, match_in
 from geolookup.lookup.views import match_type, view_type
-from geolookup.model.addresses import parse, to_text
+from geolookup.model.addresses import network_around, parse, to_text
 from geolookup.model.errors import IndexDamagedError
 from geolookup.model.facts import PLACE_FACTS
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.model.types import MATCH_FACTS, Geolocation, Match
 from tests.index.building import ADDRESSES, around
 from tests.index.native.searchers import native, needs_native
+from tests.oracle.pure_searcher import PureSearcher
 from tests.support.examples import examples
 
 pytestmark = needs_native
@@ -155,6 +156,20 @@ def told(match: Any) -> str:
     )
 
 
+def record_and_piece(readers: list[IndexReader], family: Any, value: int) -> tuple[str, int, int, int]:
+    """The layer and the number of an address's record, which may be weak, and the range that has it."""
+    base, overlay = readers
+    number, first, last = overlay.piece(family, value)
+    if number != EMPTY:
+        return "custom", number, first, last
+    number, low, high = base.piece(family, value)
+    return "default", number, max(first, low), min(last, high)
+
+
+def length_around(text: str, first: str, last: str) -> int:
+    return int(network_around(text, first, last).rpartition("/")[2])
+
+
 @given(base=rows(records=True) | rows(records=False), overlay=rows(records=False) | rows(records=True))
 @examples(60)
 def test_a_match_tells_all_that_the_references_tells(base: list[Row], overlay: list[Row]) -> None:
@@ -166,6 +181,20 @@ def test_a_match_tells_all_that_the_references_tells(base: list[Row], overlay: l
         texts = [*(to_text(family, value) for family in (4, 6) for value in around(family)), *held]
         right = {text: both.right(text) for text in texts}
         found = {text: both.finder.match(text) for text in texts}
+        ranges = {text: both.searcher.range(text) for text in texts}
+        reference = PureSearcher(*both.readers)
+        assert ranges == {text: reference.range(text) for text in texts}
+        by_record = open_records(native, *both.readers, weak=True)  # type: ignore[arg-type]
+        for family, value in [(of, value) for of in (4, 6) for value in around(of)]:
+            layer, number, *ends = record_and_piece(both.readers, family, value)
+            text = to_text(family, value)
+            found_number = by_record.find(text)
+            if number != EMPTY:
+                assert (found_number >= OVERLAY, found_number & ~OVERLAY) == (layer == "custom", number)
+                first, last = (to_text(family, end) for end in ends)
+                assert by_record.range(text) == (first, last, length_around(text, first, last))
+            elif family == 4 or value >> 112 != 0x2002:
+                assert (found_number, by_record.range(text)) == (EMPTY, None)
         both.close()  # answers stay as they are
         assert not both.slow
         for text in texts:

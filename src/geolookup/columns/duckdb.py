@@ -110,7 +110,7 @@ def _json(geo: GeoLookup, doubt: Doubt) -> Callable[[Any], Any]:
     objects = Objects(geo, doubt)
 
     def answer(column: Any) -> Any:
-        return pa.array(objects.of(_one(column)), pa.string())
+        return objects.of(_one(column))
 
     return answer
 

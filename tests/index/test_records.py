@@ -193,3 +193,15 @@ def test_damage_to_what_has_to_do_with_records_is_found(tmp_path: Path, section:
                 reader.segment4(address)
             except IndexDamagedError:
                 pass
+
+
+@pytest.mark.parametrize("pure", ["0", "1"])
+def test_a_part_that_is_no_value_is_found_though_its_checksum_fits(
+    tmp_path: Path, pure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEOLOOKUP_PURE", pure)
+    path = tmp_path / "index"
+    parts = [mmdb.text("city 1"), mmdb.text("city 2"), b"\x5fcut", mmdb.text("city 4")]
+    write(path, [Row(4, at, at, 1 + at, {"city": part}) for at, part in enumerate(parts)])
+    with IndexReader.open(path) as reader, pytest.raises(IndexDamagedError, match=r"parts\.bytes: part 3, at 14"):
+        verify_index(reader)

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from geolookup.index import mmdb
+from geolookup.index.accelerator import accelerator
 from geolookup.index.flatten import Array, Flags
 from geolookup.index.layout import CRC_PREFIX, EMPTY, ITEM_FORMATS, MASKS, NARROW_EMPTY, PART, SECTIONS
 from geolookup.index.reader import IndexReader
@@ -170,7 +171,11 @@ class _Check:
         data = bytes(self.reader.section_bytes("parts.bytes"))
         if offsets[1] != 0 or offsets[-1] != len(data):
             self.fail("parts.offsets: part 0 is not empty, or the last does not end with the bytes")
+        # What the accelerator reads is whole; of all else Python says what is wrong.
+        read = getattr(accelerator(), "part", None)
         for number, (begin, end) in enumerate(zip(offsets[1:-1].tolist(), offsets[2:].tolist(), strict=True), 1):
+            if read is not None and read(offsets, data, number) is not None:
+                continue
             try:
                 mmdb.plain(data[begin:end])
             except mmdb.BadValueError as error:

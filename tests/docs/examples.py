@@ -146,6 +146,10 @@ True
 >>> (since.generation, since.is_exact, since.generation_before)
 (1, True, None)
 """,
+    "FactsSince": """
+>>> with geolookup.open() as geo:
+...     geo.explain("8.8.8.8").facts_since  # no source says who runs it
+""",
     "CoveringBlock": """
 >>> with geolookup.open() as geo:
 ...     covering = geo.explain("8.8.8.8").covering[0]

@@ -175,3 +175,45 @@ def test_a_generation_that_is_damaged_ends_what_can_be_told(home: str, monkeypat
         since = geo.explain(ADDRESS).since
     assert since is not None
     assert (since.generation, since.is_exact) == (3, False)
+
+
+def test_the_facts_of_a_network_are_as_old_as_the_generation_that_brought_them(
+    home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GEOLOOKUP_HOME", home)
+    file, now = tmp_path / "asn.csv", datetime(2026, 3, 1, 6, tzinfo=UTC)
+    monkeypatch.setattr(clock, "wall", lambda: now)
+    rows = {f"10.{n}.0.0,10.{n}.255.255": f"{n + 1},Name of {n}" for n in range(100)}
+
+    def night(**changed: str) -> None:
+        nonlocal now
+        rows.update({f"10.{key[1:]}.0.0,10.{key[1:]}.255.255": value for key, value in changed.items()})
+        file.write_text("".join(f"{block},{of}\n" for block, of in rows.items()))
+        assert run(["sync", str(file)]) == 0
+        now += timedelta(days=1)
+
+    def since(address: str) -> tuple[object, ...]:
+        with geolookup.open(home) as geo:
+            found = geo.explain(address).facts_since
+        assert found is not None
+        return found.generation, found.at[:10], found.is_exact, found.generation_before, found.before
+
+    night()
+    night(_1="7,Seven")  # another AS number, and another name
+    night(_2="3,Three", _100="9,New")
+    assert since("10.3.0.1") == (1, "2026-03-01", True, None, None)
+    was = {"asn": 2, "as_organization": "Name of 1"}
+    assert since("10.1.0.1") == (2, "2026-03-02", True, 1, was)
+    assert since("10.2.0.1") == (3, "2026-03-03", True, 2, {"asn": 3, "as_organization": "Name of 2"})
+    assert since("10.100.0.1") == (3, "2026-03-03", True, 2, {})
+    with geolookup.open(home) as geo:
+        assert geo.explain("11.0.0.1").facts_since is None
+    capsys.readouterr()
+    run(["explain", "10.2.0.1"])
+    when = "the network since 2026-03-03 06:00:00Z (24 hours ago), with generation 3; in generation 2: "
+    assert f"{when}as_organization Name of 2\n" in capsys.readouterr().out
+    run(["explain", "10.100.0.1"])
+    assert f"{when}nothing known\n" in capsys.readouterr().out
+    run(["explain", "10.1.0.1", "--json"])
+    told = json.loads(capsys.readouterr().out)["facts_since"]
+    assert (told["generation"], told["generation_before"], told["before"]) == (2, 1, was)

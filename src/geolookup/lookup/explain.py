@@ -3,19 +3,21 @@
 Since when: which of the kept generations brought the answer, or which edit.
 """
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from geolookup.lookup.explain_network import explained_facts
+from geolookup.lookup.explain_network import explained_facts, facts_of_network
+from geolookup.lookup.facts import NetworkFacts
 from geolookup.lookup.snapshot import OpenLayer, Snapshot, match_in
 from geolookup.model import precedence
 from geolookup.model.errors import GeoLookupError, StateBusyError, StateDamagedError, StateUnwritableError
 from geolookup.model.fields import UNKNOWN
-from geolookup.model.reports import AnswerSince, CoveringBlock, Explanation
+from geolookup.model.reports import AnswerSince, CoveringBlock, Explanation, FactsSince
 from geolookup.model.types import Geolocation, IPBlock, Layer, Match
 from geolookup.state.base.clock import age_s
-from geolookup.state.base.current import Current, cache_path
+from geolookup.state.base.current import Current, Published, cache_path
 from geolookup.state.base.marks import Begun
 from geolookup.state.base.parts import SERVICE, parts_of, snapshot_path
 from geolookup.state.base.sqlite import GLANCE_WAIT_S
@@ -29,6 +31,7 @@ from geolookup.state.generations.recovery import GONE, open_kept
 if TYPE_CHECKING:
     from geolookup.model.addresses import Family
 
+_T = TypeVar("_T")
 #: The kinds of sources whose places have numbers of their own: of two equal blocks the greater number wins.
 _NUMBERED = ("service", "list", "legacy-csv")
 #: Stands for a mask in an explanation.
@@ -73,6 +76,8 @@ def explain(
     """
     current = snapshot.current
     facts = explained_facts(snapshot, home, family, value)
+    of_network = {fact.name: fact.value for fact in facts}
+    network_since = facts_since(home, current, of_network, family, value) if facts else None
     match = of_blocks = snapshot.match(address, family, value)
     if (answering := snapshot.answering(family, value)) != (family, value):
         family, value = answering
@@ -118,6 +123,7 @@ def explain(
         confirmed=not current.is_embedded,
         since=answer_since(home, current, of_blocks, family, value, custom.edits),
         facts=facts,
+        facts_since=network_since,
         edits=custom.unreadable or tuple(f"{edit.describe()} ({edit.state})" for edit in behind),
     )
 
@@ -224,22 +230,33 @@ def _why_it_loses(each: Covering, winner: Covering) -> str:
 _FIRST = 1
 
 
-def answer_since(
-    home: str, current: Current, match: Match | None, family: "Family", value: int, edits: list[OutboxRow]
-) -> AnswerSince | None:
-    """Since when an address has had the answer ``match`` of what is served; None if that was not recorded.
+@dataclass(frozen=True, slots=True)
+class _Brought(Generic[_T]):
+    """The generation that brought an answer, when it began to be served, and when, at most, the answer was edited.
 
-    ``edits`` are those of its geolocation that were made here.
+    ``before`` is the generation that answered something else, and ``was`` that; None if none is kept.
+    """
 
-    It goes back through what was served as long as the answer is the same, field by field and from the same layer. A
-    generation is known as it was served last, with the edits made while it was: if one is behind the answer, that
-    brought it.
+    generation: int
+    at: str
+    until: str | None
+    is_exact: bool
+    before: int | None
+    was: _T | None
+
+
+def _brought(
+    home: str, current: Current, now: _T, answer: Callable[[Published], _T], same: Callable[[_T, _T], bool]
+) -> _Brought[_T] | None:
+    """Since when what is served has answered ``now``; None if that was not recorded.
+
+    It goes back through what was served, each generation as it was served last, as long as ``answer`` is the ``same``.
     """
     generation, steps = current.generation, current.served
     last = max((at for at, (number, _) in enumerate(steps) if number == generation), default=None)
     if last is None:
         return None
-    answers: dict[int, Match | None] = {generation: match}
+    answers = {generation: now}
     first, before, is_known = last, None, False
     for at in range(last - 1, -1, -1):
         number = steps[at][0]
@@ -247,37 +264,82 @@ def answer_since(
             if number == GONE:
                 break
             try:
-                answers[number] = _answer(home, number, match, family, value)
+                answers[number] = _kept_answer(home, number, answer)
             except GeoLookupError:  # it is gone by now, or damaged: what it answered is not known
                 break
-        if not _same(answers[number], match):
+        if not same(answers[number], now):
             before, is_known = number, True
             break
         first = at
     brought, moment = steps[first]
-    until = steps[last + 1][1] if last + 1 < len(steps) else None
-    made = [row for row in edits if row.created_at > moment and (until is None or row.created_at < until)]
+    return _Brought(
+        generation=brought,
+        at=moment,
+        until=steps[last + 1][1] if last + 1 < len(steps) else None,
+        is_exact=is_known or (first == 0 and brought == _FIRST),
+        before=before,
+        was=None if before is None else answers[before],
+    )
+
+
+def _kept_answer(home: str, generation: int, answer: Callable[[Published], _T]) -> _T:
+    """The answer of a kept generation, as it was served last."""
+    published = open_kept(home, generation)
+    try:
+        return answer(published)
+    finally:
+        published.close()
+
+
+def answer_since(
+    home: str, current: Current, match: Match | None, family: "Family", value: int, edits: list[OutboxRow]
+) -> AnswerSince | None:
+    """Since when an address has had the answer ``match`` of what is served; None if that was not recorded.
+
+    ``edits`` are those of its geolocation that were made here: if one, made while a generation was served, is behind
+    the answer, that brought it. Answers are compared field by field, and by their layer.
+    """
+
+    def answer(published: Published) -> Match | None:
+        layers = (OpenLayer(published.base), OpenLayer(published.overlay))
+        return match_in(*layers, "" if match is None else match.address, family, value)
+
+    found = _brought(home, current, match, answer, _same)
+    if found is None:
+        return None
+    made = [row for row in edits if row.created_at > found.at and (found.until is None or row.created_at < found.until)]
     edit = max((row for row in made if _concerns(row, family, value)), key=_age, default=None)
     if edit is not None:
         return AnswerSince(generation=None, at=edit.created_at, age_s=age_s(edit.created_at), edit=edit.describe())
     return AnswerSince(
-        generation=brought,
-        at=moment,
-        age_s=age_s(moment),
-        is_exact=is_known or (first == 0 and brought == _FIRST),
-        generation_before=before,
-        before=None if before is None else answers[before],
+        generation=found.generation,
+        at=found.at,
+        age_s=age_s(found.at),
+        is_exact=found.is_exact,
+        generation_before=found.before,
+        before=found.was,
     )
 
 
-def _answer(home: str, generation: int, match: Match | None, family: "Family", value: int) -> Match | None:
-    """The answer of a kept generation, as it was served last."""
-    published = open_kept(home, generation)
-    try:
-        layers = (OpenLayer(published.base), OpenLayer(published.overlay))
-        return match_in(*layers, "" if match is None else match.address, family, value)
-    finally:
-        published.close()
+def facts_since(home: str, current: Current, now: dict[str, object], family: "Family", value: int) -> FactsSince | None:
+    """Since when an address's network has had the facts ``now``; None if that was not recorded."""
+    found = _brought(
+        home,
+        current,
+        now,
+        lambda published: facts_of_network(NetworkFacts(published.network, published.current).opened(), family, value),
+        operator.eq,
+    )
+    if found is None:
+        return None
+    return FactsSince(
+        generation=found.generation,
+        at=found.at,
+        age_s=age_s(found.at),
+        is_exact=found.is_exact,
+        generation_before=found.before,
+        before=found.was,
+    )
 
 
 def _same(one: Match | None, other: Match | None) -> bool:

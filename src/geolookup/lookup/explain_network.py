@@ -16,6 +16,7 @@ from geolookup.state.packs.reading import readable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from geolookup.lookup.network import Networks
     from geolookup.lookup.snapshot import Snapshot
     from geolookup.model.addresses import Family
 
@@ -58,6 +59,17 @@ def explained_facts(snapshot: "Snapshot", home: str, family: "Family", value: in
         )
         for key in order
     )
+
+
+def facts_of_network(networks: "Networks | None", family: "Family", value: int) -> dict[str, object]:
+    """The facts of an address's network by name, as `explained_facts` has them; none if nothing is known of it.
+
+    :raises IndexDamagedError: if the index is damaged there
+    """
+    number = EMPTY if networks is None else networks.record(family, value)
+    if networks is None or number == EMPTY:
+        return {}
+    return {_NAMES.get(key, key): _plain(part) for key, part in networks.reader.parts(number).items()}
 
 
 def _parts(path: str, family: "Family", value: int) -> "Mapping[str, bytes]":

@@ -75,6 +75,23 @@ class AnswerSince:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FactsSince:
+    """Since when the network of an address has had its facts.
+
+    ``generation`` is the one that brought them, ``at`` since when that was served, ``age_s`` the seconds since. If
+    ``is_exact`` is false, nothing older is kept, and the facts may be older. ``before`` are the facts by name that the
+    generation ``generation_before`` had, empty if none was known then, None if nothing older is kept.
+    """
+
+    generation: int
+    at: str
+    age_s: float
+    is_exact: bool = True
+    generation_before: int | None = None
+    before: dict[str, object] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """Why an address resolves as it does.
 
@@ -83,7 +100,8 @@ class Explanation:
     that answered and ``age_s`` the seconds since it was pulled or last confirmed; nobody confirms the bundled data
     (``confirmed`` is false), so theirs count from their own date. ``edits`` describes the pending edits behind the
     answer, oldest first. ``since`` says since when this has been the answer, None if that was not recorded. ``facts``
-    are those of its network, empty if nothing is known of that.
+    are those of its network, empty if nothing is known of that; ``facts_since`` says since when they are all as they
+    are.
     """
 
     address: str
@@ -96,6 +114,7 @@ class Explanation:
     confirmed: bool = True
     since: AnswerSince | None = None
     facts: tuple[ExplainedFact, ...] = ()
+    facts_since: FactsSince | None = None
 
     def __iter__(self) -> Iterator[CoveringBlock]:
         return iter(self.covering)

@@ -1,13 +1,14 @@
 """``explain``: why an address resolves as it does."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import click
 
 from geolookup.cli import exit_codes, output
 from geolookup.cli.options import as_of_option, json_option
-from geolookup.model.reports import AnswerSince, Explanation
+from geolookup.model.reports import AnswerSince, Explanation, FactsSince
 from geolookup.settings.times import in_words, shown
 from geolookup.sync import opening
 
@@ -22,7 +23,7 @@ def explain(address: str, as_of: str | None, as_json: bool) -> int:
     \b
     It also says since when this is the answer: which generation or edit brought it, and what was
     answered before, as far as generations are kept. Of its network it says which source said each
-    fact, and which others said something else.
+    fact, which others said something else, and since when all of them are as they are.
     Examples:
       geolookup explain 8.8.8.8
       geolookup explain 8.8.8.8 --as-of yesterday
@@ -76,6 +77,9 @@ def explanation_object(found: Explanation, names: Mapping[int, str]) -> dict[str
             }
             for fact in found.facts
         ],
+        "facts_since": None
+        if found.facts_since is None
+        else {**asdict(found.facts_since), "age_s": round(found.facts_since.age_s, 3)},
     }
 
 
@@ -93,17 +97,28 @@ def _since_object(found: AnswerSince) -> dict[str, Any]:
 
 def _since_text(found: AnswerSince, what: str) -> str:
     """In words since when; ``what`` is the answer or, beside facts of a network, the place."""
-    when = f"{shown(found.at)} ({in_words(found.age_s)} ago)"
     if found.edit is not None:
-        return f"the {what} since {when}, by an edit here: {found.edit}"
-    brought = f"since {when}, with generation {found.generation}"
-    if found.generation_before is None:
-        return f"the {what} {brought}, the first one here" if found.is_exact else f"the {what} at least {brought}"
+        return f"the {what} since {shown(found.at)} ({in_words(found.age_s)} ago), by an edit here: {found.edit}"
     before = "not covered"
     if found.before is not None:
         place = found.before.geolocation
         before = f"{found.before.layer} {place.locid} ({place.place_text()})"
-    return f"the {what} {brought}; in generation {found.generation_before}: {before}"
+    return f"the {what} {_brought_text(found, before)}"
+
+
+def _facts_since_text(found: FactsSince, now: Mapping[str, object]) -> str:
+    """In words since when a network has had its facts; of those before it names the ones that were others."""
+    was = found.before or {}
+    others = [name for name in {**was, **now} if was.get(name) != now.get(name)]
+    texts = [f"{name} {output.value_text(was[name]) if name in was else 'not known'}" for name in others]
+    return f"the network {_brought_text(found, ', '.join(texts) if was else 'nothing known')}"
+
+
+def _brought_text(found: AnswerSince | FactsSince, before: str) -> str:
+    brought = f"since {shown(found.at)} ({in_words(found.age_s)} ago), with generation {found.generation}"
+    if found.generation_before is None:
+        return f"{brought}, the first one here" if found.is_exact else f"at least {brought}"
+    return f"{brought}; in generation {found.generation_before}: {before}"
 
 
 def _explanation_text(found: Explanation, names: Mapping[int, str]) -> list[str]:
@@ -130,6 +145,8 @@ def _explanation_text(found: Explanation, names: Mapping[int, str]) -> list[str]
         others = "".join(f"; {name} says {output.value_text(value)}" for name, value in fact.others)
         lines.append(f"  {fact.name} {output.value_text(fact.value)}, says {fact.source}{others}")
     lines += [] if found.since is None else [_since_text(found.since, "place" if found.facts else "answer")]
+    if found.facts_since is not None:
+        lines.append(_facts_since_text(found.facts_since, {fact.name: fact.value for fact in found.facts}))
     age = in_words(found.age_s)
     since = f"confirmed {age} ago" if found.confirmed else f"{age} old (nobody confirms these data)"
     lines.append(f"generation {found.generation} from {found.source}, {since}")

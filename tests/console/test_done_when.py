@@ -36,7 +36,7 @@ class Person:
         self.go("Changes to send")
         self.click("Send to the service", link=True)
         self.click("Send these changes")
-        self.tab.get_by_text(" done in ").wait_for()
+        self.tab.get_by_text(" sent in ").wait_for()
         return str(self.tab.locator("#run").inner_text())
 
     def sync(self) -> None:
@@ -75,7 +75,7 @@ def test_a_person_corrects_pushes_resolves_a_conflict_and_rolls_back_a_bad_night
             assert person.look_up("192.0.2.5").startswith("Round Rock, TX")
 
             # To the service.
-            assert "2 done in" in person.push()
+            assert "2 sent in" in person.push()
             with service.client() as client:
                 (there,) = [place for place in client.get("/geolocations").json() if place["locid"] < 0]
             assert there["city"] == "Round Rock"
@@ -90,14 +90,14 @@ def test_a_person_corrects_pushes_resolves_a_conflict_and_rolls_back_a_bad_night
             with service.client() as client:
                 body = {**{name: there[name] for name in FIELDS}, "city": "Georgetown"}
                 client.put(f"/geolocations?locid={there['locid']}", json=body).raise_for_status()
-            assert "1 held" in person.push()
-            person.click("held", link=True)
+            assert "1 for you to decide" in person.push()
+            person.click("Decide", link=True)
             city = tab.get_by_role("row").filter(has=tab.get_by_role("rowheader", name="city", exact=True)).inner_text()
             assert [cell.strip() for cell in city.split("\t")][:3] == ["city", "Round Rock", "Pflugerville"]
             assert "Georgetown" in city
             person.click("Keep mine, overwrite theirs", link=True)
             person.click("Keep mine, overwrite theirs")
-            assert "1 done in" in person.push()
+            assert "1 sent in" in person.push()
             with service.client() as client:
                 assert client.get(f"/geolocations?locid={there['locid']}").json()[0]["city"] == "Pflugerville"
 

@@ -93,14 +93,14 @@ def test_all_that_matters_is_done_by_the_keyboard_alone(tmp_path: Path, browser:
             keys.press("Send to the service")
             tab.get_by_role("button", name="Send these changes").wait_for()
             keys.press("Send these changes")
-            tab.get_by_role("link", name="held").wait_for()
-            keys.press("held")
+            tab.get_by_role("link", name="Decide").wait_for()
+            keys.press("Decide")
             tab.get_by_role("link", name="Keep mine, overwrite theirs").wait_for()
             keys.press("Keep mine, overwrite theirs")
             tab.get_by_role("button", name="Keep mine, overwrite theirs").wait_for()
             keys.press("Keep mine, overwrite theirs")
             tab.get_by_role("status").wait_for()
-            assert "queued" in tab.get_by_role("status").inner_text()
+            assert "to be sent" in tab.get_by_role("status").inner_text()
 
             # A sheet: the dialog of files is the browser's own.
             (tmp_path / "sites.csv").write_text(HEAD + LYON, encoding="utf-8")

@@ -13,9 +13,11 @@ from geolookup.cli.app import run
 from geolookup.columns import arrow
 from geolookup.exports.export import export
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.errors import EditError
 from geolookup.sites.file import read_sites
 from geolookup.sites.plan import apply_sites
-from geolookup.state.editor import Editor
+from geolookup.sites.undo import undo
+from geolookup.state.editor import Editor, Sessions
 from geolookup.state.publishing.directory import StateDirectory
 from tests.state.edits.editing import acknowledge
 from tests.support.data.states import place, publish
@@ -120,3 +122,50 @@ def test_a_state_with_names_is_whole(home: str, editor: Editor, tmp_path: Path) 
     applied(editor, tmp_path)
     assert run(["verify"]) == 0
     assert StateDirectory(home).open().current.overlay > 0
+
+
+def test_a_site_gets_another_name_and_undo_gives_it_back(home: str, editor: Editor, tmp_path: Path) -> None:
+    applied(editor, tmp_path)
+    bonn = editor.sites()["Bonn"]
+    edits = editor.outbox()
+    assert editor.rename(bonn, "Bonn Süd") == "Bonn"
+    assert editor.rename(-1, "Paris") is None
+    with GeoLookup(home) as geo:
+        assert [geo.match(address).site for address in ("10.2.2.3", "10.9.0.1")] == ["Bonn Süd", "Paris"]
+    assert editor.sites().keys() == {"K\xf6ln 2", "Bonn Süd", "Paris"}
+    assert editor.outbox() == edits  # no service hears of it
+    assert [line["what"] for line in editor.history(bonn)][-1] == "sites"
+    assert undo(editor).notes == ("Paris has no name again",)
+    assert undo(editor).notes == ("Bonn Süd is named Bonn again",)
+    assert editor.sites() == {"K\xf6ln 2": editor.sites()["K\xf6ln 2"], "Bonn": bonn}
+    with GeoLookup(home) as geo:
+        assert [geo.match(address).site for address in ("10.2.2.3", "10.9.0.1")] == ["Bonn", None]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("Bonn", "is named 'Bonn' already"),
+        ("K\xf6ln 2", "there is a site"),
+        ("", "one line"),
+        (" B", "no blanks around"),
+    ],
+)
+def test_a_name_that_cannot_be_is_refused(editor: Editor, tmp_path: Path, name: str, told: str) -> None:
+    applied(editor, tmp_path)
+    before = editor.sites()
+    with pytest.raises(EditError, match=told):
+        editor.rename(before["Bonn"], name)
+    assert editor.sites() == before
+
+
+def test_a_new_name_that_was_not_published_is_by_the_next_edit(
+    home: str, editor: Editor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    applied(editor, tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(Sessions, "_publish", lambda *_, **__: None)  # as if it was killed there
+        editor.rename(editor.sites()["Bonn"], "Bonn Süd")
+    editor.sessions.catch_up()
+    with GeoLookup(home) as geo:
+        assert geo.match("10.2.2.3").site == "Bonn Süd"

@@ -1,4 +1,4 @@
-"""The table of the seven edits: commands and pages offer exactly these."""
+"""The table of the edits: commands and pages offer exactly these."""
 
 import click
 

@@ -23,7 +23,7 @@ from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, State
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.sync import opening, words
+from geolookup.sync import opening
 from geolookup.sync.belonging import settings_of
 from geolookup.sync.opening import edit_or_build
 
@@ -178,11 +178,6 @@ class Console:
             geo, self._geo = self._geo, None
         if geo is not None:
             geo.close()
-
-    def pending_text(self, editor: Editor) -> str:
-        """The number of edits that have not reached the service, in the words of the commands."""
-        text = words.pending(editor.pending(), "a push from the page Outbox", "the page Outbox")
-        return text[0].upper() + text[1:]
 
     def made_once(self, number: str) -> str | None:
         """The address of the result of a form with this number, if it was sent before."""

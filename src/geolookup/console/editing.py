@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from geolookup.console.console import Console, Html
 from geolookup.console.forms import AnyRequest, Form
+from geolookup.console.wording import saved
 from geolookup.history.preview import EditPreview, preview_edit
 from geolookup.model.addresses import range_ends
 from geolookup.model.checked import checked_fields, lacks_coordinates
@@ -68,6 +69,8 @@ class Edit:
     button: str
     #: Whether the button should look dangerous.
     risky = False
+    #: Whether it may change answers, so that those are shown before it is saved.
+    changes_answers = True
     has_fields = False
     #: Whether there is an input for the name of the site.
     has_name = False
@@ -202,9 +205,8 @@ def require_fitting(fields: Mapping[str, Any]) -> None:
 def show(request: AnyRequest, console: Console, edit: Edit) -> Html:
     """The form as it is opened; one without inputs says at once what it would change, if that is quick."""
     values = edit.begin(request)
-    visible = (
-        edit.has_fields or edit.block_label or edit.locid_label or sum(console.layer().edits.values()) > _AT_ONCE_EDITS
-    )
+    inputs = edit.has_fields or edit.has_name or edit.block_label or edit.locid_label
+    visible = inputs or sum(console.layer().edits.values()) > _AT_ONCE_EDITS
     return _page(request, console, edit, values, step="" if visible else "check")
 
 
@@ -218,7 +220,7 @@ def handle(request: AnyRequest, console: Console, edit: Edit) -> Html:
     if wrongs := edit.wrong(console, values):
         return _page(request, console, edit, values, wrongs=wrongs, error=_WRONG, status=422)
     editor = console.editor()
-    if form.text("step") == "save" and form.text("checked") == _digest(values):
+    if form.text("step") == "save" and (form.text("checked") == _digest(values) or not edit.changes_answers):
         try:
             locid, told = make(editor, edit.does(values), unchanged=lambda: _require(edit, editor, form))
         except OvertakenError as error:
@@ -233,7 +235,7 @@ def handle(request: AnyRequest, console: Console, edit: Edit) -> Html:
         where = edit.after(locid)
         if once:
             console.remember_made(once, where)
-        return console.go(where, f"{told}. {console.pending_text(editor)}.")
+        return console.go(where, saved(told, editor))
     overtaken = edit.shown(console) != form.text("seen")
     return _page(request, console, edit, values, step=form.text("step"), overtaken=overtaken)
 

@@ -1,7 +1,7 @@
 """From templates to pages. Values may be hostile: they are text everywhere, printable and bounded."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -9,7 +9,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from geolookup.base.text import harmless, shown_degrees
-from geolookup.model.types import Geolocation, IPBlock
+from geolookup.console import wording
+from geolookup.model.types import Geolocation
 from geolookup.settings.times import in_words, of_day
 from geolookup.settings.times import shown as moment
 from geolookup.sites.site import block_text
@@ -37,12 +38,18 @@ class Templates:
         self._environment.filters |= {
             "degrees": shown_degrees,
             "as_typed": as_typed,
-            "changed": changed,
+            "changed": wording.changed,
             "block": block_text,
             "count": words.count,
             "grouped": lambda number: f"{number:,}",
-            "short": short,
-            "short_v6": short_v6,
+            "short": wording.short,
+            "short_v6": wording.short_v6,
+            "state": wording.state,
+            "edit": wording.edit,
+            "why": wording.why,
+            "did": wording.did,
+            "outcome": wording.outcome,
+            "holds": wording.holds,
             "in_words": in_words,
             "of_day": of_day,
             "said": said,
@@ -69,36 +76,6 @@ def shown(value: Any) -> Any:
     return value
 
 
-#: Blocks that came or went of which a line of the history names each.
-_MOST_BLOCKS = 5
-#: Names of large numbers, each with the number.
-_LARGE = (
-    (10**18, "quintillion"),
-    (10**15, "quadrillion"),
-    (10**12, "trillion"),
-    (10**9, "billion"),
-    (10**6, "million"),
-)
-#: Parts of IPv6 addresses by which many of them are counted: what a network has, then what a provider has.
-_PARTS_OF_V6 = ((32, 10**12 << 64), (64, 1 << 64))
-
-
-def short(number: int) -> str:
-    """A count as people say it: all digits below a million, in groups, else ``3.7 billion``."""
-    for size, name in _LARGE:
-        if number >= size:
-            return f"{number / size:,.1f}".removesuffix(".0") + f" {name}"
-    return f"{number:,}"
-
-
-def short_v6(number: int) -> str:
-    """A count of IPv6 addresses: in networks of a /64, or of a /32, if there are that many."""
-    for length, size in _PARTS_OF_V6:
-        if number >= size:
-            return f"{short(number >> (128 - length))} networks (/{length})"
-    return short(number)
-
-
 def said(value: Any) -> Any:
     """A value of a record for a person: yes or no, a number, text, or the JSON of anything else."""
     if isinstance(value, bool):
@@ -110,31 +87,6 @@ def called(place: Geolocation, name: str | None) -> str:
     """A geolocation as people call it: by the name of its site, else by city and country, else by its number."""
     where = ", ".join(each for each in (place.city, place.country) if each)
     return name or where or place.region or f"Geolocation {place.locid}"
-
-
-def changed(line: Mapping[str, Any]) -> str:
-    """The change that a line of the history is about: fields before and after, blocks that came and went."""
-    sides = [
-        line[name] if isinstance(line[name], dict) and "fields" in line[name] else None for name in ("before", "after")
-    ]
-    before, after = sides
-    if before is None or after is None:
-        return ""
-    told = [
-        f"{name}: {before['fields'].get(name) or '-'} → {value or '-'}"
-        for name, value in after["fields"].items()
-        if before["fields"].get(name) != value
-    ]
-    came, went = (
-        [each for each in one["blocks"] if each not in other["blocks"]]
-        for one, other in ((after, before), (before, after))
-    )
-    told += [
-        f"{sign}{block_text(IPBlock.from_ends(*each))}"
-        for sign, many in (("+", came), ("−", went))
-        for each in many[:_MOST_BLOCKS]
-    ]
-    return "; ".join(told)
 
 
 def as_typed(value: str) -> Markup:

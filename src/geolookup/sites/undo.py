@@ -124,7 +124,7 @@ def undo(editor: Editor, *, edits: Sequence[int] = (), last: int = 1) -> Undone:
         touched = dict.fromkeys(session.now_shown(change.locid) for change in reversed(changes))
         found = take_back(editor, {locid: target.layer.get(locid) for locid in touched}, names)
         made, numbers = _make(editor, session, [*found, *_changes(editor, target, touched, session.forgotten())])
-        _put_names_back(session, steps, numbers)
+        target.notes += _put_names_back(session, steps, numbers)
         target.notes += _put_vrfs_back(session, steps)
         if steps:
             session.steps.undone([step.number for step in steps], by=session.step)
@@ -215,8 +215,11 @@ def _make(editor: Editor, session: EditSession, changes: list[Change]) -> tuple[
     return tuple(made), numbers
 
 
-def _put_names_back(session: EditSession, steps: Iterable[Step], numbers: Mapping[int, int]) -> None:
-    """Give sites the names back that they had before the steps; ``numbers`` are those that came back under others."""
+def _put_names_back(session: EditSession, steps: Iterable[Step], numbers: Mapping[int, int]) -> list[str]:
+    """Give sites the names back that they had before the steps; ``numbers`` are those that came back under others.
+
+    :returns: notes on the names of sites that are there all the while
+    """
     before = session.names.locids()
     names = dict(before)
     for step in steps:
@@ -232,3 +235,9 @@ def _put_names_back(session: EditSession, steps: Iterable[Step], numbers: Mappin
             name: local for name, local in names.items() if local in hidden or session.shown(local) in session.layer
         }
         session.name_sites(there, file="undo")
+    again = {local: name for name, local in names.items()}
+    return [
+        f"{name} is named {again[local]} again" if local in again else f"{name} has no name again"
+        for name, local in before.items()
+        if again.get(local) != name and session.shown(local) in session.layer
+    ]

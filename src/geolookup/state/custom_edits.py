@@ -1,4 +1,4 @@
-"""The seven edits of a custom geolocation, for commands and pages: what each takes, how it is made, its words."""
+"""The edits of a custom geolocation, for commands and pages: what each takes, how it is made, its words."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Asked(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CustomEdit:
-    """One of the seven edits. ``name`` is the command's, and the last part of the page's address.
+    """One of the edits. ``name`` is the command's, and the last part of the page's address.
 
     ``fields`` is true if it takes fields; ``blocks`` is the number of blocks that it takes,
     None if that is any.
@@ -56,7 +56,7 @@ class CustomEdit:
         name: str | None = None,
     ) -> Callable[[Editor], Made]:
         """The edit of one geolocation, to be made, or to be previewed; ``locid`` has no meaning for a create, and
-        ``name``, of a site, only for one.
+        ``name``, of a site, only for one and for a rename.
 
         ``wide`` is as in `Editor.add_block`.
         """
@@ -78,44 +78,61 @@ def _create(editor: Editor, asked: Asked) -> Made:
     return Made(locid=locid, text=text, added=tuple(blocks))
 
 
+def _named(editor: Editor, locid: int, otherwise: str = "geolocation ") -> str:
+    """A geolocation by the name of its site; one without a name by its number."""
+    name = editor.site_names().get(locid)
+    return f"{otherwise}{locid}" if name is None else f"{name} ({locid})"
+
+
 def _update(editor: Editor, asked: Asked) -> Made:
     editor.update(asked.locid, **asked.fields)
-    return Made(locid=asked.locid, text=f"updated geolocation {asked.locid}")
+    return Made(locid=asked.locid, text=f"updated {_named(editor, asked.locid)}")
+
+
+def _rename(editor: Editor, asked: Asked) -> Made:
+    assert asked.name is not None
+    before = editor.rename(asked.locid, asked.name)
+    was = "" if before is None else f", no longer {before}"
+    return Made(locid=asked.locid, text=f"geolocation {asked.locid} is named {asked.name}{was}")
 
 
 def _delete(editor: Editor, asked: Asked) -> Made:
+    name = _named(editor, asked.locid)
     editor.delete(asked.locid)
-    return Made(locid=asked.locid, text=f"deleted geolocation {asked.locid}")
+    return Made(locid=asked.locid, text=f"deleted {name}")
 
 
 def _add_block(editor: Editor, asked: Asked) -> Made:
     locid = asked.locid
     added = editor.add_block(locid, *asked.blocks[0], wide=asked.wide)
-    return Made(locid=locid, text=f"{added} now resolves to {locid}", added=(added,))
+    return Made(locid=locid, text=f"{added} now resolves to {_named(editor, locid, '')}", added=(added,))
 
 
 def _replace_block(editor: Editor, asked: Asked) -> Made:
     locid, (before, after) = asked.locid, asked.blocks
     old, new = editor.replace_block(locid, *before, *after, wide=asked.wide)
-    return Made(locid=locid, text=f"{new} now resolves to {locid}, in place of {old}", added=(new,), removed=(old,))
+    text = f"{new} now resolves to {_named(editor, locid, '')}, in place of {old}"
+    return Made(locid=locid, text=text, added=(new,), removed=(old,))
 
 
 def _remove_block(editor: Editor, asked: Asked) -> Made:
     removed = editor.remove_block(asked.locid, *asked.blocks[0])
-    return Made(locid=asked.locid, text=f"{removed} no longer resolves to {asked.locid}", removed=(removed,))
+    text = f"{removed} no longer resolves to {_named(editor, asked.locid, '')}"
+    return Made(locid=asked.locid, text=text, removed=(removed,))
 
 
 def _clear_blocks(editor: Editor, asked: Asked) -> Made:
     number = editor.clear_blocks(asked.locid)
-    return Made(locid=asked.locid, text=f"geolocation {asked.locid} has no blocks any more: there were {number}")
+    return Made(locid=asked.locid, text=f"{_named(editor, asked.locid)} has no blocks any more: there were {number}")
 
 
 CREATE = CustomEdit("create", _create, fields=True, blocks=None)
 UPDATE = CustomEdit("update", _update, fields=True)
+RENAME = CustomEdit("rename", _rename)
 DELETE = CustomEdit("delete", _delete)
 ADD_BLOCK = CustomEdit("add-block", _add_block, blocks=1)
 REPLACE_BLOCK = CustomEdit("replace-block", _replace_block, blocks=2)
 REMOVE_BLOCK = CustomEdit("remove-block", _remove_block, blocks=1)
 CLEAR_BLOCKS = CustomEdit("clear-blocks", _clear_blocks)
 
-EDITS = (CREATE, UPDATE, DELETE, ADD_BLOCK, REPLACE_BLOCK, REMOVE_BLOCK, CLEAR_BLOCKS)
+EDITS = (CREATE, UPDATE, RENAME, DELETE, ADD_BLOCK, REPLACE_BLOCK, REMOVE_BLOCK, CLEAR_BLOCKS)

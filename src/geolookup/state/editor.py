@@ -198,6 +198,17 @@ class Editor:
                 raise EditError(f"geolocation {locid} has these values already: nothing was changed")
             session.add(Update(fields=after), local, shown)
 
+    def rename(self, locid: int, name: str) -> str | None:
+        """Give a custom geolocation the name of a site, in place of the one that it has; no service hears of it.
+
+        :returns: the name that it had, None if it had none
+        :raises EditError: if the name cannot be one, or this or another site has it
+        :raises UnknownGeolocationError: if the custom geolocation does not exist
+        :raises DefaultGeolocationError: if it is a default one
+        """
+        with self._sessions.transaction() as session:
+            return session.name_by_hand(name, session.find(locid)[1])
+
     def delete(self, locid: int) -> None:
         """Delete a custom geolocation with its blocks.
 

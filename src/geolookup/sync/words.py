@@ -117,7 +117,7 @@ def _changed(report: PullReport) -> list[str]:
 def served_again(generation: int, before: int, again: str) -> str:
     """The result of going back to a generation; ``again`` is the command that undoes it."""
     return (
-        f"generation {generation} is served again, in place of {before}, which is not published again by itself; "
+        f"rolled back: generation {generation} answers now. No update publishes generation {before} again by itself; "
         f"to go back to it: {again}"
     )
 

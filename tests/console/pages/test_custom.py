@@ -331,3 +331,27 @@ def test_the_button_that_saves_comes_after_the_count(
     counted = mine.fill("/custom/create", **fields, step="whole")
     assert "Addresses whose answer differs" in counted.text
     assert "Create this site" in counted.text
+
+
+def test_a_site_is_renamed_at_once_and_the_history_and_undo_say_so(console: RunningConsole, mine: Visitor) -> None:
+    with open_editor(console.home) as editor:
+        locid = editor.create(**{**NOTHING, "city": "Oldtown"}, name="Depot 7")
+    page = f"/custom/{locid}/rename"
+    assert f'href="{page}"' in mine.get(f"/custom/{locid}").text
+    form = mine.get(page).text
+    assert "No answer changes." in form
+    saved = mine.post(page, data={**hidden(form), "name": "Depot North", "step": "save"}).text
+    assert "<h1>Depot North</h1>" in saved
+    assert f"geolocation {locid} is named Depot North, no longer Depot 7." in saved
+    assert 'names of sites<span class="under">Depot 7 → Depot North' in saved
+    late = mine.post(page, data={**hidden(form), "name": "Depot South", "step": "save"})
+    assert late.status_code == 409
+    assert "It was changed meanwhile" in late.text
+    for name, told in (("", "one line"), ("Depot North", "already")):
+        wrong = mine.post(page, data={**hidden(mine.get(page).text), "name": name, "step": "save"})
+        assert wrong.status_code == 422
+        assert told in wrong.text
+    undone = mine.get("/custom/undo").text
+    assert "Depot North is named Depot 7 again" in undone
+    assert "Depot North is named Depot 7 again." in mine.post("/custom/undo", data=hidden(undone)).text
+    assert console.console.layer().names[locid] == "Depot 7"

@@ -43,18 +43,16 @@ def test_a_person_goes_back_after_a_bad_night(files: FilesConsole, browser: Any)
     tab = watched.page()
     tab.goto(f"{files.running.url}/generations")
     rows = tab.get_by_role("region", name="Kept versions").get_by_role("row")
-    assert re.match(
-        r"20.*served\s+version 2\s+220 geolocations \(0 custom\), 220 blocks\s+towns", rows.nth(1).inner_text()
-    )
+    assert re.match(r"20.*served\s+version 2\s+220 places, 220 networks\s+towns", rows.nth(1).inner_text())
     rows.nth(2).get_by_role("link", name="What changed since version 1").click()
     assert tab.get_by_role("heading", level=1).inner_text() == "What changed from version 1 to 2"
     answers = tab.get_by_role("region", name="Answers", exact=True)
     assert "5,376 IPv4, 0 IPv6" in answers.inner_text()
     assert re.search(r"DE\s+FR\s+256\s+0", answers.inner_text())
-    places = tab.get_by_role("region", name="Geolocations of towns").inner_text()
+    places = tab.get_by_role("region", name="Places of towns").inner_text()
     assert re.search(r"added\s+\d+\s+Town 200, DE", places)
     assert "Ville 7" in places
-    assert "20.0.200.0/24" in tab.get_by_role("region", name="Blocks of towns").inner_text()
+    assert "20.0.200.0/24" in tab.get_by_role("region", name="Networks of towns").inner_text()
     tab.go_back()
     tab.get_by_role("link", name="Roll back to this version (1)").click()
     back = tab.get_by_role("region", name="Roll back to version 1")
@@ -62,7 +60,7 @@ def test_a_person_goes_back_after_a_bad_night(files: FilesConsole, browser: Any)
     back.get_by_role("textbox").fill("Wrong towns")
     back.get_by_role("button", name="Roll back to this version").click()
     told = tab.get_by_role("status").inner_text()
-    assert told.startswith("Generation 1 is served again, in place of 2, which is not published again by itself")
+    assert told.startswith("Rolled back: version 1 answers now. No update publishes version 2 again by itself")
     assert files.served == 1
     assert "rolled back" in rows.nth(1).inner_text()
     watched.close()
@@ -95,9 +93,9 @@ def test_the_answers_of_a_dropped_list_are_compared(files: FilesConsole, browser
     tab.get_by_label("A list of addresses, one a line").set_input_files(tmp_path / "list.txt")
     tab.get_by_role("button", name="Show changed addresses").click()
     told = tab.get_by_role("status").inner_text()
-    assert told == "Of 3 addresses, 2 change; 1 malformed (line 5: 'nothing' is not an IP address)."
+    assert told == "Of 3 addresses, 2 have another answer; 1 malformed (line 5: 'nothing' is not an IP address)."
     rows = tab.get_by_role("region", name="Addresses whose answer differs").get_by_role("row")
-    assert re.match(r"20.0.7.1\s+Town 7, DE \(default \d+\)\s+Ville 7, FR", rows.nth(1).inner_text())
+    assert re.match(r"20.0.7.1\s+Town 7, DE \(towns\)\s+Ville 7, FR", rows.nth(1).inner_text())
     assert re.match(r"20.0.210.1\s+not covered\s+Town 210, DE", rows.nth(2).inner_text())
     watched.close()
     assert watched.unwanted == []
@@ -106,10 +104,10 @@ def test_the_answers_of_a_dropped_list_are_compared(files: FilesConsole, browser
 def test_a_generation_is_pinned_and_unpinned(files: FilesConsole, visitor: Visitor) -> None:
     text = visitor.get("/generations").text
     answer = visitor.post("/generations", data=form_of(text, 'Pin <span class="unseen">version 1<'))
-    assert "Generation 1 is kept until it is unpinned" in answer.text
+    assert "Version 1 is kept until it is unpinned" in answer.text
     assert files.directory.require_current().pins == (1,)
     answer = visitor.post("/generations", data=form_of(answer.text, "Unpin"))
-    assert "Generation 1 is no longer pinned" in answer.text
+    assert "Version 1 is pinned no longer" in answer.text
     assert files.directory.require_current().pins == ()
 
 
@@ -122,7 +120,7 @@ def test_a_page_that_was_overtaken_goes_nowhere(files: FilesConsole, visitor: Vi
     assert "generation 3 is served by now, and not 2 any more: look again before you go back" in answer.text
     assert files.served == 3
     again = form_of(visitor.get("/generations/diff?old=3&new=1").text, "Roll back to this version")
-    assert "Generation 1 is served again, in place of 3" in visitor.post("/generations", data=again).text
+    assert "version 1 answers now. No update publishes version 3 again" in visitor.post("/generations", data=again).text
 
 
 def test_what_is_held_is_accepted_with_its_reasons_seen(files: FilesConsole, browser: Any) -> None:
@@ -134,9 +132,9 @@ def test_what_is_held_is_accepted_with_its_reasons_seen(files: FilesConsole, bro
     tab.goto(f"{files.running.url}/generations")
     held = tab.get_by_role("region", name="Not published: look, and decide")
     assert "fewer than 95%" in held.inner_text()
-    assert "100 geolocations, 100 blocks" in held.inner_text()
+    assert "100 places, 100 networks" in held.inner_text()
     held.get_by_role("button", name="Publish it all the same").click()
-    assert "Published generation 3: 100 geolocations" in tab.get_by_role("status").inner_text()
+    assert "Version 3 is published: 100 places" in tab.get_by_role("status").inner_text()
     assert files.served == 3
     assert tab.get_by_role("region", name="Not published: look, and decide").count() == 0
     watched.close()
@@ -149,9 +147,7 @@ def test_of_large_generations_the_comparison_comes_afterwards(
     monkeypatch.setattr(page, "_AT_ONCE_BLOCKS", 0)
     without_scripts = visitor.get("/generations/diff").text
     assert "Ville 7" not in without_scripts
-    assert re.search(
-        r"Version 1</th>.*?200 geolocations.*?Version 2</th>.*?220 geolocations", without_scripts, re.DOTALL
-    )
+    assert re.search(r"Version 1</th>.*?200 places.*?Version 2</th>.*?220 places", without_scripts, re.DOTALL)
     (link,) = re.findall(r'<a href="([^"]*)">Compare every network</a>', without_scripts)
     assert "Ville 7" in visitor.get(link.replace("&amp;", "&")).text
     watched = files.running.tab(browser)
@@ -201,4 +197,4 @@ def test_a_console_that_only_reads_changes_nothing(tmp_path: Path) -> None:
         answer = client.post("/generations", data={**token, "step": "rollback", "number": "1", "served": "2"})
         assert (answer.status_code, made.served) == (403, 2)
         compared = client.post("/generations/diff", data=token, files={"file": ("list", b"20.0.200.1\n")})
-        assert "Of 1 address, 1 change" in compared.text
+        assert "Of 1 address, 1 has another answer" in compared.text

@@ -1,5 +1,6 @@
 """The page Outbox, against a real service: what a push would send, the push, a conflict, and what a person decides."""
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -55,7 +56,7 @@ def pushed(tab: Any) -> str:
     """Push from the outbox, wait for its end, and say what it said."""
     tab.get_by_role("link", name="Send to the service", exact=True).click()
     tab.get_by_role("button", name="Send these changes").click()
-    tab.get_by_text(" done in ").wait_for()
+    tab.get_by_text(" sent in ").wait_for()
     return str(tab.locator("#run").inner_text())
 
 
@@ -72,7 +73,7 @@ def test_a_person_pushes_meets_a_conflict_and_takes_theirs(
     assert f"change {number}: update geolocation -1" in plan
     tab.get_by_role("link", name="Cancel").click()
     change_there(service, -1, city="Theirs")
-    assert "held: update geolocation -1" in pushed(tab)
+    assert "Decide: update geolocation -1" in pushed(tab)
     tab.get_by_role("link", name="To all changes").click()
     assert "1 of them waits for your decision" in tab.locator("main").inner_text()
     tab.get_by_role("link", name="Mine,").click()
@@ -82,7 +83,7 @@ def test_a_person_pushes_meets_a_conflict_and_takes_theirs(
     tab.get_by_role("link", name="Keep theirs").click()
     assert "Mine" in tab.get_by_role("region", name="Whose answer would change").inner_text()
     tab.get_by_role("button", name="Keep theirs").click()
-    assert f"dropped edit {number}: update geolocation -1. nothing is pending".casefold() in (
+    assert f"change {number} (change the place of mine, us): given up" in (
         tab.get_by_role("status").inner_text().casefold()
     )
     assert edit(console, lambda editor: editor.pending()) == []
@@ -94,13 +95,13 @@ def test_mine_may_go_over_theirs(tab: Any, console: RunningConsole, service: Run
     edit(console, lambda editor: editor.update(locid, city="Mine"))
     change_there(service, locid, city="Theirs")
     tab.goto(f"{console.url}/outbox")
-    assert "1 held" in pushed(tab)
-    tab.get_by_role("link", name="held", exact=True).click()
+    assert "1 for you to decide" in pushed(tab)
+    tab.get_by_role("link", name="Decide", exact=True).click()
     tab.get_by_role("link", name="Keep mine, overwrite theirs").click()
     tab.get_by_role("button", name="Keep mine, overwrite theirs").click()
-    assert f"update geolocation {locid}: queued" in tab.get_by_role("status").inner_text()
+    assert "(change the place of Mine, US): to be sent" in tab.get_by_role("status").inner_text()
     tab.goto(f"{console.url}/outbox")
-    assert "1 done in" in pushed(tab)
+    assert "1 sent in" in pushed(tab)
     with service.client() as client:
         (there,) = client.get(f"/geolocations?locid={locid}").json()
     assert there["city"] == "Mine"
@@ -114,14 +115,14 @@ def test_an_edit_is_amended_before_it_is_sent(console: RunningConsole, mine: Vis
     looked = mine.fill(f"/outbox/{create}/edit", **fields, step="check")
     assert "Typo" in looked.text
     told = mine.post(f"/outbox/{create}/edit", data={**hidden(looked.text), **fields, "step": "save"}).text
-    assert f"edit {create}: create geolocation {locid}: queued" in told
+    assert re.search(rf"Change {create} \(create Tpyo.*?\): to be sent", told)
     looked = mine.fill(f"/outbox/{block}/edit", block="10.3.0.0/25", step="check")
     mine.post(f"/outbox/{block}/edit", data={**hidden(looked.text), "block": "10.3.0.0/25", "step": "save"})
     place = edit(console, lambda editor: editor.get(locid).place)
     assert (place.city, [str(each) for each in place.ipblocks]) == ("Typo", ["10.3.0.0-10.3.0.127"])
     looked = mine.get(f"/outbox/{create}/drop")
     told = mine.post(f"/outbox/{create}/drop", data={**hidden(looked.text), "step": "save"}).text
-    assert f"dropped edit {create}: create geolocation {locid}; dropped edit {block}: add 10.3.0.0" in told
+    assert re.search(rf"Change {create} \(create Typo.*?\): given up; Change {block} \(add 10.3.0.0/25 to Typo", told)
 
 
 def test_a_decision_that_was_overtaken_is_not_made(console: RunningConsole, mine: Visitor) -> None:

@@ -73,7 +73,9 @@ def test_a_sync_goes_on_without_its_page_and_is_found_again(
     other.goto(f"{files.running.url}/sources")
     other.get_by_role("link", name="An update is under way").click()
     go_on.set()
-    other.get_by_text("published generation 2: 201 geolocations, 201 blocks; geolocations +1 -0 ~0").wait_for()
+    other.get_by_text(
+        "Version 2 is published: 201 places, 201 networks; places: 1 added, 0 removed, 0 changed"
+    ).wait_for()
     assert files.served == 2
     watched.close()
     assert watched.unwanted == []
@@ -86,7 +88,7 @@ def test_without_scripts_a_sync_is_started_and_looked_at(files: FilesConsole, vi
             break
         assert '<noscript><meta http-equiv="refresh" content="2"></noscript>' in answer.text
         answer = visitor.get("/sources/sync")
-    assert "nothing new: generation 1 goes on serving" in answer.text
+    assert "Nothing new: version 1 goes on answering" in answer.text
 
 
 def wait(visitor: Visitor) -> str:
@@ -126,7 +128,7 @@ def test_a_source_that_fails_says_why_and_goes_on_answering(files: FilesConsole,
     assert "<script>alert" not in text + stack
     assert re.search(r'<span class="wrong">since [^:]+:\d\d', stack)
     files.write(200)
-    assert "nothing new" in wait(visitor)
+    assert "Nothing new" in wait(visitor)
     assert 'class="problem"' not in visitor.get("/sources").text
 
 

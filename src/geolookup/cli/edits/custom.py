@@ -131,6 +131,27 @@ def update(editor: Editor, /, whose: str, preview: bool, as_json: bool, **fields
 
 @custom.command(cls=WithLocids)
 @click.argument("whose", metavar="LOCID|SITE")
+@click.argument("name")
+@preview_option
+@json_option
+@pass_editor
+def rename(editor: Editor, /, whose: str, name: str, preview: bool, as_json: bool) -> None:
+    """Give a custom geolocation another name of a site, or its first one.
+
+    \b
+    No answer changes, and no service hears of it. A file that still has the old name gives it back when
+    it is applied: change it there, too.
+
+    \b
+    Examples:
+      geolookup custom rename "Berlin office" "Berlin head office"
+      geolookup custom rename -3 "Berlin office"
+    """
+    _make(editor, edits.RENAME.of(locid_of(editor, whose), name=name), preview=preview, as_json=as_json)
+
+
+@custom.command(cls=WithLocids)
+@click.argument("whose", metavar="LOCID|SITE")
 @preview_option
 @json_option
 @pass_editor

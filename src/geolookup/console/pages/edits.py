@@ -16,6 +16,7 @@ from geolookup.console.editing import (
     Does,
     Edit,
     Values,
+    digest_of,
     field_texts,
     handle,
     show,
@@ -92,6 +93,7 @@ class _OfOne(Edit):
     def __init__(self, laid: Laid, site: str | None) -> None:
         self.laid = laid
         self.locid = laid.place.locid
+        self.site = site
         self.name = called(laid.place, site)
 
     @property
@@ -149,6 +151,32 @@ class _Update(_OfOne):
             return _does(edits.UPDATE.of(self.locid, fields=changed))(editor)
 
         return update
+
+
+class _Rename(_OfOne):
+    button, has_name, changes_answers = "Save this name", True, False
+
+    def heading(self, values: Values) -> str:  # noqa: ARG002
+        return f"Rename {self.name}"
+
+    def seen(self, editor: Editor) -> str:
+        return digest_of(editor.site_names().get(self.locid))
+
+    def shown(self, console: Console) -> str:
+        return digest_of(console.layer().names.get(self.locid))
+
+    def now(self) -> dict[str, str]:
+        return {"name": self.site or ""}
+
+    def begin(self, request: AnyRequest) -> Values:  # noqa: ARG002
+        return self.now()
+
+    def wrong(self, console: Console, values: Values) -> dict[str, str]:  # noqa: ARG002
+        told = wrong_name(values["name"].strip())
+        return {} if told is None else {"name": told}
+
+    def does(self, values: Values) -> Does:
+        return _does(edits.RENAME.of(self.locid, name=values["name"].strip()))
 
 
 class _Delete(_OfOne):
@@ -215,6 +243,7 @@ _MAX_LINK = 4096
 #: The edits of one geolocation, by the last part of their address, which is the command's name.
 _FORMS: dict[str, type[_OfOne]] = {
     edits.UPDATE.name: _Update,
+    edits.RENAME.name: _Rename,
     edits.DELETE.name: _Delete,
     edits.ADD_BLOCK.name: _AddBlock,
     edits.REPLACE_BLOCK.name: _ReplaceBlock,

@@ -6,6 +6,7 @@ from typing import Any
 from litestar import get, post
 from litestar.di import NamedDependency
 
+from geolookup.console import wording
 from geolookup.console.console import Console, Html, Page
 from geolookup.console.forms import MAX_FILE_BYTES, READS, AnyRequest, Form, dropped, query, while_wanted
 from geolookup.history import diff as history
@@ -14,8 +15,7 @@ from geolookup.history.impact import ChangedAnswer
 from geolookup.lookup.asked import read_field
 from geolookup.model.errors import EditError, GeoLookupError, InvalidAddressError
 from geolookup.settings.times import shown
-from geolookup.state.publishing.catalogue import PREVIOUS, SERVED, Generations, KeptGeneration
-from geolookup.sync import words
+from geolookup.state.publishing.catalogue import PREVIOUS, SERVED, Generations
 from geolookup.sync.pull.accept import accept
 
 PAGE = Page(title="Versions", path="/generations", icon="versions")
@@ -52,14 +52,9 @@ def _table(request: AnyRequest, console: Console, status: int = 200, error: str 
         reasons=reasons,
         stack_reasons=[] if stack is None else stack.get("reasons", []),
         served=directory.require_current().generation,
-        contents=_contents,
         when=shown,
         error=error,
     )
-
-
-def _contents(each: KeptGeneration) -> str:
-    return words.contents(each.rows) if each.rows else ""
 
 
 @post("/generations", sync_to_thread=True)
@@ -77,19 +72,19 @@ def _done(console: Console, form: Form) -> str:
     directory = console.directory()
     step = form.text("step")
     if step == "accept":
-        return words.pulled(accept(directory, form.text("digest")))
+        return f"{wording.updated(accept(directory, form.text('digest')))}."
     number = form.number("number")
     if step == "pin":
         directory.keeping.pin(number)
-        return words.pinned(number, "it is unpinned")
+        return f"Version {number} is kept until it is unpinned."
     if step == "unpin":
         directory.keeping.unpin(number)
-        return words.unpinned(number)
+        return f"Version {number} is pinned no longer: it goes when newer ones take its place."
     before = form.number("served")
     if form.text("seen") != str(before):
         raise EditError("nothing was changed: first look at what would change, by the link beside the version")
     published = directory.keeping.rollback(number, reason=form.text("reason"), instead_of=before)
-    return words.served_again(published.generation, before, "roll back to it on this page")
+    return wording.rolled_back(published.generation, before)
 
 
 @get("/generations/diff", sync_to_thread=True)
@@ -126,7 +121,7 @@ def _diff(
             values["numbers"] = sides.old.current.generation, sides.new.current.generation
             values["stacks"] = sides.stacks()
             values["then_and_now"] = [
-                (side.current.generation, words.contents(side.current.published["rows"]))
+                (side.current.generation, wording.holds(side.current.published["rows"]))
                 for side in (sides.old, sides.new)
             ]
             blocks = max(side.current.published["rows"]["blocks"] for side in (sides.old, sides.new))

@@ -3,6 +3,7 @@
 A decision is a form: retry, edit, drop or adopt, named as the commands.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from litestar import get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
+from geolookup.console import wording
 from geolookup.console.console import Console, CustomLayer, Html, Page
 from geolookup.console.editing import (
     WIDE,
@@ -36,7 +38,6 @@ from geolookup.state.edits.outbox.payload import described
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.places.choosing import CHOICES
 from geolookup.state.edits.places.reconcile import Hold
-from geolookup.sync import words
 from geolookup.sync.push import plan as plans
 from geolookup.sync.push.push import push
 from geolookup.sync.push.report import PushReport
@@ -124,10 +125,10 @@ def pushing(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """The progress of the push under way, or the result of the last one."""
     run = console.runs.latest("push")
     if run is None:
-        return console.go("/outbox", "Nothing was sent from this console yet")
+        return console.go("/outbox", "Nothing was sent from these pages yet.")
     report = run.report
-    left = "" if report is None else ", ".join(f"{n} {state}" for state, n in words.left_over(report).items() if n)
-    return console.page(request, "push.html", run=run, report=report, left=left or "nothing is left over")
+    left = "" if report is None else wording.left(report)
+    return console.page(request, "push.html", run=run, report=report, left=left)
 
 
 def _on_conflict(text: str) -> Any:
@@ -155,13 +156,14 @@ def one(request: AnyRequest, console: NamedDependency[Console], number: FromPath
     editor = console.editor()
     row = editor.edit(number)
     hold = editor.hold(number) if row.state in PERSON_STATES else None
+    names = _called(console.layer())
     return console.page(
         request,
         "outbox_one.html",
         row=row,
         lines=conflict_lines(row, hold),
-        name=_called(console.layer()).get(row.locid),
-        choices={what: kind(row, hold) for what, kind in _CHOICES.items() if kind.fits(row)},
+        names=names,
+        choices={what: kind(row, hold, names) for what, kind in _CHOICES.items() if kind.fits(row)},
         candidates=[hold.number] if hold is not None and "same" in CHOICES[hold.reason] else [],
     )
 
@@ -202,9 +204,15 @@ class Decision(Edit):
     #: What the link to it says.
     link: str
 
-    def __init__(self, row: OutboxRow, hold: Hold | None) -> None:
+    def __init__(self, row: OutboxRow, hold: Hold | None, names: Mapping[int, str]) -> None:
         self.row = row
         self.hold = hold
+        self.sites = names
+
+    def told(self, row: OutboxRow) -> tuple[int, str]:
+        """The place of a change, and what became of the change."""
+        what = wording.edit(row, self.sites)
+        return row.locid, f"Change {row.id} ({what}): {wording.state(row.state)}"
 
     @classmethod
     def fits(cls, row: OutboxRow) -> bool:
@@ -219,7 +227,7 @@ class Decision(Edit):
     @property
     def place(self) -> str:
         """See `Edit`."""
-        return f"{self.row.describe()} ({self.row.state})"
+        return f"{wording.edit(self.row, self.sites)} ({wording.state(self.row.state)})"
 
     def seen(self, editor: Editor) -> str:
         """See `Edit`."""
@@ -229,7 +237,7 @@ class Decision(Edit):
     def now(self) -> dict[str, str]:
         """See `Edit`."""
         fields = field_texts(self.row.edit.fields) if isinstance(self.row.edit, SettingFields) else {}
-        return {"edit": self.row.describe(), "state": str(self.row.state), **fields}
+        return {"change": wording.edit(self.row, self.sites), "state": wording.state(self.row.state), **fields}
 
     def begin(self, request: AnyRequest) -> Values:
         """See `Edit`."""
@@ -243,8 +251,8 @@ class Decision(Edit):
 class _Retry(Decision):
     hint = "The next sending does it; until then nothing changes at the service."
 
-    def __init__(self, row: OutboxRow, hold: Hold | None) -> None:
-        super().__init__(row, hold)
+    def __init__(self, row: OutboxRow, hold: Hold | None, names: Mapping[int, str]) -> None:
+        super().__init__(row, hold, names)
         self.link = self.button = _words(hold)[0]
 
     @classmethod
@@ -256,8 +264,7 @@ class _Retry(Decision):
 
     def does(self, values: Values) -> Does:  # noqa: ARG002
         def retry(editor: Editor) -> tuple[int, str]:
-            row = editor.retry(self.row.id)
-            return row.locid, words.decided(row)
+            return self.told(editor.retry(self.row.id))
 
         return retry
 
@@ -265,8 +272,8 @@ class _Retry(Decision):
 class _Amend(Decision):
     button, link = "Save, and send it again", "Change what is sent"
 
-    def __init__(self, row: OutboxRow, hold: Hold | None) -> None:
-        super().__init__(row, hold)
+    def __init__(self, row: OutboxRow, hold: Hold | None, names: Mapping[int, str]) -> None:
+        super().__init__(row, hold, names)
         self.has_fields = isinstance(row.edit, SettingFields)
         self.block_label = "Network" if isinstance(row.edit, TakingBlock) else ""
 
@@ -297,7 +304,7 @@ class _Amend(Decision):
             row = editor.amend(self.row.id, fields=fields, block=block, wide=bool(values.get(WIDE)))
             if fields.keys() & {"country", *DEGREES}:
                 require_fitting({**UNKNOWN, **row.payload["fields"]})
-            return row.locid, words.decided(row)
+            return self.told(row)
 
         return amend
 
@@ -305,8 +312,8 @@ class _Amend(Decision):
 class _Drop(Decision):
     risky = True
 
-    def __init__(self, row: OutboxRow, hold: Hold | None) -> None:
-        super().__init__(row, hold)
+    def __init__(self, row: OutboxRow, hold: Hold | None, names: Mapping[int, str]) -> None:
+        super().__init__(row, hold, names)
         self.link = self.button = _words(hold)[1]
         if isinstance(row.edit, Create):
             self.hint = "Later changes of this site, which was not created yet, are dropped with it."
@@ -321,7 +328,8 @@ class _Drop(Decision):
     def does(self, values: Values) -> Does:  # noqa: ARG002
         def drop(editor: Editor) -> tuple[int, str]:
             rows = editor.drop(self.row.id)
-            return rows[0].locid, "; ".join(words.dropped(row) for row in rows)
+            told = (self.told(row)[1] + (f"; {row.problem}" if row.problem else "") for row in rows)
+            return rows[0].locid, "; ".join(told)
 
         return drop
 
@@ -345,7 +353,7 @@ class _Adopt(Decision):
 
         def adopt(editor: Editor) -> tuple[int, str]:
             row = editor.adopt(self.row.id, locid)
-            return row.locid, words.decided(row)
+            return self.told(row)
 
         return adopt
 
@@ -373,7 +381,8 @@ def _decision(console: Console, number: int, what: str) -> Decision:
         raise RequestRefusedError("there is no such page", problem="not-found")
     editor = console.editor()
     row = editor.edit(number)
-    return _CHOICES[what](row, editor.hold(number) if row.state in PERSON_STATES else None)
+    hold = editor.hold(number) if row.state in PERSON_STATES else None
+    return _CHOICES[what](row, hold, _called(console.layer()))
 
 
 def _words(hold: Hold | None) -> tuple[str, str]:

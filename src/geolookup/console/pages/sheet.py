@@ -13,6 +13,7 @@ from litestar.di import NamedDependency
 from geolookup.console.console import Console, Html
 from geolookup.console.editing import digest_of
 from geolookup.console.forms import MAX_SHEET_BYTES, AnyRequest, Form, read_dropped
+from geolookup.console.wording import saved
 from geolookup.history.preview import EditPreview, preview_edit
 from geolookup.model.errors import EditError, GeoLookupError
 from geolookup.settings.table import Settings
@@ -180,7 +181,7 @@ def _apply(console: Console, form: Form) -> Html:
             )
     number = len(made.edits)
     told = f"{words.count(number, 'change')} made from {found.name}" if number else "Nothing had to be changed"
-    return console.go("/custom/sheet", f"{told}. {console.pending_text(editor)}.")
+    return console.go("/custom/sheet", saved(told, editor))
 
 
 @get("/custom/undo", sync_to_thread=True)
@@ -204,8 +205,9 @@ def undo_last(request: AnyRequest, console: NamedDependency[Console]) -> Html:
         if _step(made) != form.text("seen"):
             raise EditError("something else was changed meanwhile: nothing was undone. Look again at what would be")
     number = len(made.changes)
-    told = f"Undone: {words.count(number, 'change')}" if number else "Nothing had to be undone"
-    return console.go("/custom", "; ".join([told, *made.notes]) + f". {console.pending_text(editor)}.")
+    told = [f"Undone: {words.count(number, 'change')}"] if number else []
+    told = [*told, *made.notes] or ["Nothing had to be undone"]
+    return console.go("/custom", saved("; ".join(told), editor))
 
 
 def _step(undone: Undone) -> str:

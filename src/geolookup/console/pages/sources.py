@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from litestar import get, post
 from litestar.di import NamedDependency
 
+from geolookup.console import wording
 from geolookup.console.console import Console, Html, Page
 from geolookup.console.forms import AnyRequest, Form, query
 from geolookup.console.runs import Run
@@ -19,7 +20,6 @@ from geolookup.sources.definition import define, refuse_location
 from geolookup.sources.providers import PRESETS
 from geolookup.state.base.parts import REGISTRY
 from geolookup.state.publishing import checks
-from geolookup.sync import words
 from geolookup.sync.pull.context import PullReport
 from geolookup.sync.pull.pull import pull
 
@@ -144,14 +144,14 @@ def syncing(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """The progress of the sync under way, or the result of the last one."""
     run = console.runs.latest("sync")
     if run is None:
-        return console.go("/sources", "No update was made from this console yet.")
+        return console.go("/sources", "No update was made from these pages yet.")
     report = run.report
     return console.page(
         request,
         "sync.html",
         run=run,
         report=report,
-        did=None if report is None else words.pulled(report),
+        did=None if report is None else wording.updated(report),
         held=isinstance(run.reason, HeldError),
         when=shown,
     )

@@ -350,8 +350,8 @@ class EditSession:
             then, after = (described(None if laid is None else laid.place) for laid in (was, now))
             self.record("take_back", shown, then, after, str(State.DROPPED))
 
-    def name_sites(self, names: Mapping[str, int], *, file: str) -> None:
-        """Keep these names, each with a number of this machine, and no others.
+    def name_sites(self, names: Mapping[str, int], *, file: str, about: int | None = None) -> None:
+        """Keep these names, each with a number of this machine, and no others; ``about`` is the one that changes.
 
         The names of what the service was not told to delete yet stay, so that a later file can take the delete back.
         """
@@ -367,8 +367,9 @@ class EditSession:
                     self.ledger.place_of(self.shown(local), content_of(here.place), seen=self.listed.begun.counter)
             self.names.replace(after, file=file)
             self.changed = True  # lookups say the names
+            self.outbox.touch()  # so that they do, even if this process is killed before it publishes
             was, became = ({name: known.get(name) for name in changed} for known in (before, after))
-            insert_history(self._database, SITES, file, before=was, after=became, step=self.step)
+            insert_history(self._database, SITES, file, locid=about, before=was, after=became, step=self.step)
 
     def city(self, fields: Mapping[str, Any]) -> "City | None":
         """The place of the default data that stands for the city of such fields; None if they have none."""
@@ -379,17 +380,22 @@ class EditSession:
             return None  # which is refused as such
         return find_city(self._lists.home, self.published, country, region, city)
 
-    def name_by_hand(self, name: str, local: int) -> None:
-        """Name one geolocation, by its number of this machine.
+    def name_by_hand(self, name: str, local: int) -> str | None:
+        """Name one geolocation, by its number of this machine; the name that it had goes, and is returned.
 
-        :raises EditError: if the name cannot be one, or another geolocation has it
+        :raises EditError: if the name cannot be one, or a geolocation has it already
         """
         if (wrong := wrong_name(name)) is not None:
             raise EditError(wrong)
         names = self.names.locids()
         if name in names and (owner := self.shown(names[name])) in self.layer:
+            if names[name] == local:
+                raise EditError(f"geolocation {owner} is named {name!r} already: nothing was changed")
             raise EditError(f"there is a site {name!r} already: geolocation {owner}. Change that, or take another name")
-        self.name_sites({**names, name: local}, file=BY_HAND)
+        before = next((each for each, of in names.items() if of == local), None)
+        others = {each: of for each, of in names.items() if of != local}
+        self.name_sites({**others, name: local}, file=BY_HAND, about=local)
+        return before
 
     def keep_sites(self, names: Mapping[str, int], *, file: str) -> None:
         """`name_sites` of the names that a file gives; what was named by hand, and is not in it, keeps its name."""

@@ -1,0 +1,216 @@
+"""Words of the pages, for people who never saw a command: sites by name, changes by what they do, versions.
+
+Where a command says the same to the same people, the words are those of `geolookup.sync.words`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from geolookup.model.types import IPBlock
+from geolookup.sites.site import block_text
+from geolookup.state.editor import Editor
+from geolookup.state.edits.outbox.operations import Operation
+from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State
+from geolookup.state.edits.steps import SITES
+from geolookup.sync import words
+from geolookup.sync.pull.context import PullReport
+from geolookup.sync.push.report import PushReport
+
+#: A change of a site by its state.
+STATES: Mapping[str, str] = {
+    State.QUEUED: "to be sent",
+    State.SENDING: "being sent",
+    State.UNKNOWN: "sent, no answer yet",
+    State.DONE: "sent",
+    State.REJECTED: "refused",
+    State.HELD: "needs your decision",
+    State.DROPPED: "given up",
+}
+
+#: The same after a push, with a number.
+_LEFT = {State.QUEUED: "still to be sent", State.UNKNOWN: "without an answer", State.HELD: "for you to decide",
+         State.REJECTED: "refused"}  # fmt: skip
+#: A change of a site by its kind.
+_EDITS: Mapping[str, str] = {
+    Operation.CREATE: "create {site}",
+    Operation.UPDATE: "change the place of {site}",
+    Operation.DELETE: "delete {site}",
+    Operation.ADD_BLOCK: "add {block} to {site}",
+    Operation.REPLACE_BLOCK: "replace {block} of {site} by {new_block}",
+    Operation.REMOVE_BLOCK: "remove {block} from {site}",
+    Operation.CLEAR_BLOCKS: "remove all networks of {site}",
+}
+
+#: The lines of the history whose word says little to those who never saw a command.
+_DONE: Mapping[str, str] = {
+    Operation.CREATE: "site created",
+    Operation.UPDATE: "place changed",
+    Operation.DELETE: "site deleted",
+    Operation.ADD_BLOCK: "network added",
+    Operation.REPLACE_BLOCK: "network replaced",
+    Operation.REMOVE_BLOCK: "network removed",
+    Operation.CLEAR_BLOCKS: "all networks removed",
+    SITES: "names of sites",
+    "take_back": "change taken back",
+    "pull": "update",
+    "push": "changes sent",
+    "accept": "published by a person",
+    "rollback": "rolled back",
+}
+
+#: Why an update published nothing, by its outcome.
+_NOT_PUBLISHED = {"unchanged": "Nothing new", "rolled-back": "Still what was rolled back"}
+
+#: Before the commands that decide, in the problem of a change: its page has buttons for them.
+_COMMANDS = "; `geolookup outbox "
+#: Blocks that came or went of which a line of the history names each.
+_MOST_BLOCKS = 5
+#: Names of sites that a line of the history has.
+_MOST_NAMES = 20
+#: Names of large numbers, each with the number.
+_LARGE = (
+    (10**18, "quintillion"),
+    (10**15, "quadrillion"),
+    (10**12, "trillion"),
+    (10**9, "billion"),
+    (10**6, "million"),
+)
+#: Parts of IPv6 addresses by which many of them are counted: what a network has, then what a provider has.
+_PARTS_OF_V6 = ((32, 10**12 << 64), (64, 1 << 64))
+
+
+def state(text: str) -> str:
+    """The state of a change."""
+    return STATES.get(text, text)
+
+
+def edit(row: OutboxRow, names: Mapping[int, str]) -> str:
+    """A change in words; ``names`` are those of the sites by their number."""
+    blocks = {name: block_text(IPBlock.from_ends(*ends)) for name, ends in row.payload.items() if name != "fields"}
+    return _EDITS[row.operation].format(site=names.get(row.locid) or f"site {row.locid}", **blocks)
+
+
+def why(text: str | None) -> str:
+    """What stands in the way of a change, without the commands that decide."""
+    return (text or "").split(_COMMANDS)[0]
+
+
+def did(what: str) -> str:
+    """The word of a line of the history."""
+    return _DONE.get(what, what.replace("_", " "))
+
+
+def outcome(text: str) -> str:
+    """The outcome of a line of the history: a change is saved here at once, whatever becomes of it at a service."""
+    return "saved" if text == State.QUEUED else state(text)
+
+
+def holds(rows: Mapping[str, int] | None) -> str:
+    """What a version has, given its counts of rows; empty if they are not known."""
+    if not rows:
+        return ""
+    networks = rows.get("network_blocks", 0)
+    found = [f"{short(rows[name])} {what}" for name, what in (("geolocations", "places"), ("blocks", "networks"))]
+    if own := rows.get("custom_geolocations", 0):
+        found[0] += f" ({short(own)} of your own)"
+    return ", ".join([*found, *([f"{short(networks)} with who runs them"] if networks else [])])
+
+
+def saved(told: str, editor: Editor) -> str:
+    """What was done, and what is left to send, if anything is sent at all."""
+    rows = editor.pending()
+    if not rows:
+        return f"{told}."
+    waiting = sum(row.state in PERSON_STATES for row in rows)
+    decide = f"; {waiting} of them {'needs' if waiting == 1 else 'need'} your decision" if waiting else ""
+    return f"{told}. {words.count(len(rows), 'change')} to send{decide}: see Changes to send."
+
+
+def updated(report: PullReport) -> str:
+    """The outcome of an update."""
+    if report.outcome != "published":
+        return f"{_NOT_PUBLISHED[report.outcome]}: version {report.generation} goes on answering"
+    told = [f"Version {report.generation} is published: {holds(report.rows)}", *_rows(report.difference)]
+    if report.custom_places:
+        told.append(f"{words.count(report.custom_places, 'site')} of your own answer before them")
+    return "; ".join(told)
+
+
+def _rows(difference: Mapping[str, Any] | None) -> list[str]:
+    """The rows that an update added, removed and changed, if there is something to compare with."""
+    counts = {what: (difference or {}).get(name) for what, name in (("places", "geolocations"), ("networks", "blocks"))}
+    return [
+        f"{what}: {', '.join(f'{short(each[how])} {how}' for how in ('added', 'removed', 'changed'))}"
+        for what, each in counts.items()
+        if each
+    ]
+
+
+def rolled_back(number: int, before: int) -> str:
+    """The result of a rollback."""
+    return (
+        f"Rolled back: version {number} answers now. No update publishes version {before} again by itself; "
+        f"to return to it, roll back to version {before} below."
+    )
+
+
+def left(report: PushReport) -> str:
+    """The changes that a push left."""
+    found = (f"{number} {_LEFT[State(name)]}" for name, number in words.left_over(report).items() if number)
+    return ", ".join(found) or "nothing is left over"
+
+
+def short(number: int) -> str:
+    """A count as people say it: all digits below a million, in groups, else ``3.7 billion``."""
+    for size, name in _LARGE:
+        if number >= size:
+            return f"{number / size:,.1f}".removesuffix(".0") + f" {name}"
+    return f"{number:,}"
+
+
+def short_v6(number: int) -> str:
+    """A count of IPv6 addresses: in networks of a /64, or of a /32, if there are that many."""
+    for length, size in _PARTS_OF_V6:
+        if number >= size:
+            return f"{short(number >> (128 - length))} networks (/{length})"
+    return short(number)
+
+
+def changed(line: Mapping[str, Any]) -> str:
+    """The change that a line of the history is about: fields before and after, blocks that came and went."""
+    if line["what"] == SITES and isinstance(line["before"], dict) and isinstance(line["after"], dict):
+        return _renamed(line["before"], line["after"])
+    sides = [
+        line[name] if isinstance(line[name], dict) and "fields" in line[name] else None for name in ("before", "after")
+    ]
+    before, after = sides
+    if before is None or after is None:
+        return ""
+    told = [
+        f"{name}: {before['fields'].get(name) or '-'} → {value or '-'}"
+        for name, value in after["fields"].items()
+        if before["fields"].get(name) != value
+    ]
+    came, went = (
+        [each for each in one["blocks"] if each not in other["blocks"]]
+        for one, other in ((after, before), (before, after))
+    )
+    told += [
+        f"{sign}{block_text(IPBlock.from_ends(*each))}"
+        for sign, many in (("+", came), ("−", went))
+        for each in many[:_MOST_BLOCKS]
+    ]
+    return "; ".join(told)
+
+
+def _renamed(before: Mapping[str, int | None], after: Mapping[str, int | None]) -> str:
+    """The names that sites got and lost."""
+    was = {number: name for name, number in before.items() if number is not None}
+    told = [
+        f"{was.pop(number)} → {name}" if number in was else f"+{name}"
+        for name, number in after.items()
+        if number is not None
+    ]
+    told += [f"−{name}" for name in was.values()]
+    more = [f"and {len(told) - _MOST_NAMES} more"] if len(told) > _MOST_NAMES else []
+    return "; ".join([*told[:_MOST_NAMES], *more])

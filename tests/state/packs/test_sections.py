@@ -5,9 +5,11 @@ import random
 import tempfile
 from pathlib import Path
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from geolookup.fleet.manifest import pack_file
 from geolookup.index.builder import IndexBuilder
 from geolookup.index.merging import write_merged
 from geolookup.index.reader import IndexReader
@@ -92,3 +94,29 @@ def test_a_place_that_left_one_source_of_a_stack_leaves_the_numbers_of_all_other
         for _, reader in readers:
             reader.close()
     assert _came_back(str(tmp_path)) < 8_000
+
+
+def test_a_night_takes_at_most_three_hundredths_of_the_index(tmp_path: Path) -> None:
+    """One block in a hundred has another place, or begins elsewhere; one place in ten has other texts and degrees."""
+    rng = np.random.default_rng(20260201)
+    blocks, count = 200_000, 8_000
+    first = np.sort(rng.choice(1 << 24, blocks, replace=False)).astype(np.uint32) << np.uint32(8)
+    owner, said = rng.integers(0, count, blocks).astype(np.uint32), rng.integers(0, 1 << 30, count)
+    for name in ("old", "new"):
+        builder = IndexBuilder("default", source="nights")
+        for number, each in enumerate(said.tolist()):
+            texts = (
+                "DEFRITSENO"[each % 5 * 2 :][:2],
+                f"region {each % 90}",
+                f"town {each % 6000}",
+                f"{each % 9999:04}",
+            )
+            builder.add_location(1 + number, *texts, each % 170 / 7, each % 340 / 7, "", "")
+        lasts = np.append(first[1:] - np.uint32(1), np.uint32(0xFFFF_FFFF))
+        builder.extend_columns_v4(first, lasts, owner)
+        builder.write(tmp_path / name)
+        some = rng.choice(blocks, blocks // 100, replace=False)
+        owner[some] = rng.choice(owner, len(some))
+        first[some[::2]] += rng.integers(0, 255, len(some[::2])).astype(np.uint32)
+        said[rng.choice(count, count // 10, replace=False)] = rng.integers(0, 1 << 30, count // 10)
+    assert _came_back(str(tmp_path)) < pack_file(str(tmp_path / "new"), str(tmp_path / "whole")).blob.bytes * 0.03

@@ -45,8 +45,8 @@ class Source(Protocol):
         """The columns, in the order in which they come back."""
         ...
 
-    def read(self, name: str, begin: int, end: int) -> bytes:
-        """Items of a column, as they are compared."""
+    def read(self, name: str, begin: int, end: int) -> list[bytes]:
+        """Items of a column, as they are compared; in pieces if their bytes are of several kinds."""
         ...
 
 
@@ -90,12 +90,12 @@ class Pages:
         whole, rest = divmod(self._size, PAGE_BYTES)
         return [Column("pages", whole, PAGE_BYTES), Column(_REST, rest, 1)]
 
-    def read(self, name: str, begin: int, end: int) -> bytes:
+    def read(self, name: str, begin: int, end: int) -> list[bytes]:
         """See `Source`."""
         if name == _REST:
             start = self._size // PAGE_BYTES * PAGE_BYTES
-            return self._bytes(start + begin, start + end)
-        return turned(self._bytes(begin * PAGE_BYTES, end * PAGE_BYTES))
+            return [self._bytes(start + begin, start + end)]
+        return [turned(self._bytes(begin * PAGE_BYTES, end * PAGE_BYTES))]
 
     def _bytes(self, begin: int, end: int) -> bytes:
         found = b""

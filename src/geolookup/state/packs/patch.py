@@ -17,7 +17,7 @@ from geolookup.model.errors import GeoLookupError, StateDamagedError
 from geolookup.state.packs.forms import Pages, PagesAgain, Source, Target
 from geolookup.state.packs.sections import Sections, SectionsAgain
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _MAGIC = b"geopack\n"
 _LENGTH_BYTES = 8
 _TAIL_BYTES = _LENGTH_BYTES + 32 + len(_MAGIC)
@@ -63,11 +63,11 @@ def write_patch(
             for begin, end in _parts(column.items, column.item_bytes):
                 window = _window(begin, end, column.items, sizes.get(column.name, 0), column.item_bytes)
                 data = form.read(column.name, begin, end)
-                before = base_form.read(column.name, *window) if window[1] > window[0] else b""
+                before = b"".join(base_form.read(column.name, *window)) if window[1] > window[0] else b""
                 packed = _compressed(data, before)
                 digest.update(packed)
                 out.write(packed)
-                parts.append([column.name, begin, *window, len(data), len(packed)])
+                parts.append([column.name, begin, *window, sum(map(len, data)), len(packed)])
         about = {
             "version": FORMAT_VERSION,
             "file": file._asdict(),
@@ -174,7 +174,7 @@ def whole_file(path: str) -> Whole:
 def _unpacked(patch: Patch, base: Source) -> Iterator[tuple[str, int, bytes]]:
     with open(patch.path, "rb") as file:
         for name, begin, first, last, size, packed in patch.parts:
-            before = base.read(name, first, last) if last > first else b""
+            before = b"".join(base.read(name, first, last)) if last > first else b""
             data = _decompressed(file.read(packed), before)
             if len(data) != size:
                 raise ValueError("a part has another size")
@@ -202,11 +202,15 @@ def _zstd() -> Any:
     return zstd
 
 
-def _compressed(data: bytes, before: bytes) -> bytes:
+def _compressed(pieces: list[bytes], before: bytes) -> bytes:
     zstd = _zstd()
     kind = zstd.CompressionParameter
     options = {kind.compression_level: 6, kind.window_log: _WINDOW_LOG, kind.hash_log: 22, kind.chain_log: 21}
-    return bytes(zstd.compress(data, options=options, zstd_dict=_prefix(before)))
+    machine = zstd.ZstdCompressor(options=options, zstd_dict=_prefix(before))
+    machine.set_pledged_input_size(sum(map(len, pieces)))  # or it takes the memory for the longest
+    # A block of its own for each piece: it has a table of its own of how often each byte is there.
+    found = [machine.compress(piece, machine.FLUSH_BLOCK) for piece in pieces]
+    return b"".join([*found, machine.flush()])
 
 
 def _decompressed(data: bytes, before: bytes) -> bytes:

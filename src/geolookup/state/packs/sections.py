@@ -4,12 +4,16 @@ A location that went makes all later slots smaller by one, and a text that came 
 the number that the same location, record or text has in the base; what the base does not have is numbered behind that.
 A location is the same if its locid and its source are; a record if it says the same of the same location, else if it is
 the next of those of its location that are left.
+
+What the base lets expect is not written (`changes`): of a location what the base says of it, of a segment the answer
+that the base has for its first address, of texts that they stand in the order in which locations name them. The columns
+of such differences have a mark behind their names, as the base has none.
 """
 
 import hashlib
 import itertools
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +23,17 @@ from geolookup.base import plainjson
 from geolookup.index.layout import EMPTY, ITEM_FORMATS, NARROW_EMPTY, PART, SOURCES, WIDE_EMPTY
 from geolookup.index.mapped import read_header
 from geolookup.model.fields import TEXT_NAMES
+from geolookup.state.packs.changes import (
+    Known,
+    Pieces,
+    changed,
+    changes,
+    numbers,
+    order,
+    order_again,
+    places,
+    places_again,
+)
 from geolookup.state.packs.forms import Column, mapped, write_at
 
 Array = np.ndarray[Any, Any]
@@ -26,18 +41,30 @@ Array = np.ndarray[Any, Any]
 _HEAD, _LOCIDS, _SOURCES = "head", "loc.locid", "loc.source"
 _OFFSETS, _TEXTS, _PART_OFFSETS, _PARTS = "strings.offsets", "strings.bytes", "parts.offsets", "parts.bytes"
 _RECORDS, _SAID = "record.slot", "record.said"
+#: Columns of differences: in which rows of locations something differs, and what; texts; the slots of segments.
+_MARK = "~"
+_ROWS, _STRINGS = f"loc{_MARK}", f"strings{_MARK}"
 #: What the rest is numbered by comes back first; then the parts of records.
 _FIRST = (_HEAD, _LOCIDS, _SOURCES, _OFFSETS, _TEXTS, _PART_OFFSETS, _PARTS, _RECORDS, _SAID)
-_TEXT_NUMBERS = frozenset(f"loc.{name}" for name in TEXT_NAMES)
+_TEXT_NUMBERS = tuple(f"loc.{name}" for name in TEXT_NAMES)
 #: Where an item came, all later ones are larger, but the steps between them are as they were.
 _RISING = frozenset((_OFFSETS, _PART_OFFSETS, "v4.table", "v6.table"))
 _UPPER_BITS = {"v4.slot": "v4.slot_high", "v6.slot": "v6.slot_high"}
+#: By what the slots of a family are expected.
+_FIRST_ADDRESSES = {"v4.slot": ("v4.low", "v4.table"), "v6.slot": ("v6.hi",)}
 _WIDE_BYTES = 4
+#: What other sections are numbered, or expected, by.
+_KEPT = frozenset((_LOCIDS, _SOURCES, _PART_OFFSETS, _PARTS, _RECORDS, "v4.low", "v4.table", "v6.hi"))
 
 
 def _is_renumbered(name: str) -> bool:
     """True if the items of a section are numbers of something else, which are compared as 32 bits."""
     return name in _TEXT_NUMBERS or name in (_RECORDS, _SAID) or name in _UPPER_BITS or name.startswith(PART)
+
+
+def _is_said(name: str) -> bool:
+    """True if a section has what is said of each location."""
+    return name.startswith("loc.") and name not in (_LOCIDS, _SOURCES)
 
 
 class Sections:
@@ -52,12 +79,23 @@ class Sections:
         self._head_bytes = 8 + len(header.raw)
         self._places = _places_of(header.tree, self._head_bytes)
         self.things = _Things({name: self.array(name) for name in self._places}, header.tree)
+        self._base = base
         self._names = None if base is None else _Names(self.things, base.things)
 
     def array(self, name: str) -> Array:
         """A section's items as they stand in the file."""
         kind, begin, end = self._places[name]
         return np.frombuffer(self.data[begin:end], _DTYPES[kind])
+
+    def numbers(self, name: str, begin: int = 0, end: int | None = None) -> Array:
+        """Items of a section without signs, numbers of something else as 32 bits; none if it is not there."""
+        if name not in self._places:
+            return np.empty(0, "<u4")
+        items = self.array(name)[begin:end]
+        if name in _UPPER_BITS:
+            upper = _UPPER_BITS[name]
+            return _joined(items, self.array(upper)[begin:end] if upper in self._places else None)
+        return items.astype("<u4") if _is_renumbered(name) else items.view(f"<u{items.itemsize}")
 
     def columns(self) -> Sequence[Column]:
         """See `forms.Source`."""
@@ -69,25 +107,105 @@ class Sections:
             found[name] = Column(name, (end - begin) // size, _WIDE_BYTES if _is_renumbered(name) else size)
         first = [name for name in _FIRST if name in found]
         first += sorted(name for name in found if name.startswith(PART))
-        return [found[name] for name in (*first, *(name for name in found if name not in first))]
+        listed = [found[name] for name in (*first, *(name for name in found if name not in first))]
+        return listed if self._base is None else self._as_differences(listed)
 
-    def read(self, name: str, begin: int, end: int) -> bytes:
+    def _as_differences(self, listed: list[Column]) -> list[Column]:
+        said = [Column(f"{each.name}{_MARK}", 1, 1) for each in listed if _is_said(each.name)]
+        slots = [
+            Column(f"{each.name}{_MARK}", each.items, each.item_bytes) for each in listed if each.name in _UPPER_BITS
+        ]
+        rest = [
+            each for each in listed if not _is_said(each.name) and each.name not in (*_UPPER_BITS, _OFFSETS, _TEXTS)
+        ]
+        begin = sum(each.name in (_HEAD, _LOCIDS, _SOURCES) for each in rest)
+        texts = [Column(_STRINGS, 1, 1)] if _TEXTS in self._places else []
+        return [*rest[:begin], Column(_ROWS, 1, 1), *said, *texts, *rest[begin:], *slots]
+
+    def read(self, name: str, begin: int, end: int) -> list[bytes]:
         """See `forms.Source`."""
+        if name.endswith(_MARK):
+            return self._differences(name, begin, end)
         if name == _HEAD:
-            return bytes(self.data[begin:end])
+            return [bytes(self.data[begin:end])]
+        if _is_renumbered(name):
+            return [self._renumbered(name, begin, end).tobytes()]
         items = self.array(name)
         part = items[begin:end]
-        if _is_renumbered(name):
-            if name in _UPPER_BITS:
-                upper = _UPPER_BITS[name]
-                wide = _joined(part, self.array(upper)[begin:end] if upper in self._places else None)
-            else:
-                wide = part.astype(np.uint32)
-            return _renumbered(wide, None if self._names is None else self._names.of(name)).tobytes()
         if name in _RISING:
             before = items[begin - 1] if begin else part.dtype.type(0)
-            return np.diff(part, prepend=before).tobytes()
-        return part.tobytes()
+            part = np.diff(part, prepend=before)
+        return [part.tobytes()]
+
+    def _renumbered(self, name: str, begin: int = 0, end: int | None = None) -> Array:
+        """Items as 32 bits, with the numbers that the base has for the same things."""
+        return _renumbered(self.numbers(name, begin, end), None if self._names is None else self._names.of(name))
+
+    def _differences(self, name: str, begin: int, end: int) -> list[bytes]:
+        """What differs from what the base lets expect."""
+        assert self._base is not None
+        assert self._names is not None
+        if name == _ROWS:
+            return places(self._rows)
+        if name == _STRINGS:
+            texts = self._names.of(_TEXT_NUMBERS[0])
+            known = self._base.things.count("text")
+            new = [self.things.split[each] for each in np.flatnonzero(texts >= known)]
+            lengths = np.array([len(text) for text in new], "<u4")
+            rules = _orders(
+                [self._renumbered(each) for each in _TEXT_NUMBERS if each in self._places], known + len(new)
+            )
+            return [*numbers(lengths), b"".join(new), _counted(len(texts)), *order(texts, rules)]
+        section = name.removesuffix(_MARK)
+        if _is_said(section):
+            said, expected = (each(section)[self._rows] for each in (self._said, self._expected))
+            return changes(said, expected, self._base.known(section, said.dtype))
+        firsts = _first_addresses(section, self.numbers, begin, end)
+        slots = changes(self._renumbered(section, begin, end), self._base.expected_slots(section, *firsts))
+        return [_counted(end - begin), *slots]
+
+    def _said(self, name: str) -> Array:
+        return self._renumbered(name) if _is_renumbered(name) else self.numbers(name)
+
+    def _expected(self, name: str) -> Array:
+        assert self._base is not None
+        assert self._names is not None
+        return self._base.expected_of(name, self._names.of_locations, self._said(name).dtype)
+
+    @cached_property
+    def _rows(self) -> Array:
+        """The locations of which something else is said than the base says of the same ones."""
+        differ = np.zeros(len(self.array(_LOCIDS)), np.bool_) if _LOCIDS in self._places else np.empty(0, np.bool_)
+        for name in filter(_is_said, self._places):
+            differ |= self._said(name) != self._expected(name)
+        return np.flatnonzero(differ)
+
+    def expected_of(self, name: str, locations: Array, dtype: Any) -> Array:
+        """What this base says of locations that have these numbers in it; zeros of those that it does not have."""
+        own = self.numbers(name)
+        found = np.zeros(len(locations), dtype)
+        there = locations < len(own)
+        found[there] = own[locations[there]]
+        return found
+
+    def known(self, name: str, dtype: Any) -> Known:
+        """The distinct values that this base has in a column."""
+        return Known.of(self.numbers(name).astype(dtype))
+
+    def expected_slots(self, name: str, firsts: Array, ranks: Array) -> Array:
+        """The slots that this base has for segments with these first addresses, the n-th of equal ones for the n-th."""
+        count = len(self.numbers(name, 0, 1)) and len(self.array(name))
+        if not count or not len(firsts):
+            return np.zeros(len(firsts), "<u4")
+        low, high = 0, count
+        if name == "v4.slot":  # only those around them, for the memory's sake
+            table = self.array("v4.table")
+            low = max(0, int(table[int(firsts[0]) >> 16]) - 1)
+            high = int(table[(int(firsts[-1]) >> 16) + 1])
+        own, _ = _first_addresses(name, self.numbers, low, high)
+        begins, ends = (np.searchsorted(own, firsts, side) for side in ("left", "right"))
+        at = np.where(ends > begins, np.minimum(begins + ranks, ends - 1), begins - 1)
+        return self.numbers(name, low, high)[np.maximum(at, 0)]
 
 
 class SectionsAgain:
@@ -101,6 +219,8 @@ class SectionsAgain:
         self._kept: dict[str, list[Array]] = {}
         self._last: dict[str, int] = {}
         self._inverse: dict[str, Array] = {}
+        self._rows: Array = np.empty(0, np.int64)
+        self._texts: dict[str, Array] = {}
 
     def place(self, name: str, begin: int, data: bytes) -> None:
         """See `forms.Target`."""
@@ -108,36 +228,120 @@ class SectionsAgain:
             self._tree = plainjson.loads(data[8:])
             self._places = _places_of(self._tree, len(data))
             write_at(self._descriptor, 0, data)
-            return
-        kind, start, _ = self._places[name]
-        if name in _UPPER_BITS:
-            slots = _renumbered(np.frombuffer(data, "<u4"), self._own_numbers(name))
-            upper = self._places.get(_UPPER_BITS[name])
-            empty = slots == EMPTY
-            slots = np.where(empty, NARROW_EMPTY if upper is None else WIDE_EMPTY, slots)
-            write_at(self._descriptor, start + 2 * begin, slots.astype("<u2").tobytes())
-            if upper is not None:
-                write_at(self._descriptor, upper[1] + begin, (slots >> 16).astype(np.uint8).tobytes())
-            return
-        if _is_renumbered(name):
-            items = _renumbered(np.frombuffer(data, "<u4"), self._own_numbers(name)).astype(_DTYPES[kind])
+        elif name.endswith(_MARK):
+            self._place_differences(name, begin, Pieces(data))
         else:
-            items = np.frombuffer(data, _DTYPES[kind])
-        if name in _RISING:
-            items = (np.cumsum(items, dtype=np.int64) + self._last.get(name, 0)).astype(items.dtype)
-            self._last[name] = int(items[-1]) if len(items) else 0
-        if name in _FIRST or name.startswith(PART):
-            self._kept.setdefault(name, []).append(items)
-        write_at(self._descriptor, start + begin * items.itemsize, items.tobytes())
+            items = np.frombuffer(data, "<u4" if _is_renumbered(name) else _DTYPES[self._places[name][0]])
+            if name in _RISING:
+                items = (np.cumsum(items, dtype=np.int64) + self._last.get(name, 0)).astype(items.dtype)
+                self._last[name] = int(items[-1]) if len(items) else 0
+            self._write(name, begin, items)
+
+    def _place_differences(self, name: str, begin: int, pieces: Pieces) -> None:
+        section = name.removesuffix(_MARK)
+        if name == _ROWS:
+            self._rows = places_again(pieces, self._count(_LOCIDS))
+        elif name == _STRINGS:
+            self._place_texts(pieces)
+        elif _is_said(section):
+            dtype = np.dtype("<u4") if _is_renumbered(section) else np.dtype(f"<u{self._item_bytes(section)}")
+            items = self._base.expected_of(section, self._locations, dtype)
+            items[self._rows] = changed(pieces, items[self._rows], self._base.known(section, dtype))
+            if section in _TEXT_NUMBERS:
+                self._texts[section] = items  # what they are numbers of comes behind them
+            else:
+                self._write(section, 0, items)
+        else:
+            (count,) = pieces.whole("<u4")
+            firsts = _first_addresses(section, self._all, begin, begin + count)
+            slots = changed(pieces, self._base.expected_slots(section, *firsts))
+            self._write(section, begin, slots)
+
+    def _place_texts(self, pieces: Pieces) -> None:
+        lengths = pieces.numbers("<u4")
+        texts = list(self._base.things.split)
+        known = len(texts)
+        texts += [pieces.bytes(length) for length in lengths.tolist()]
+        (count,) = pieces.whole("<u4")
+        columns = [self._texts[each] for each in _TEXT_NUMBERS if each in self._texts]
+        sequence = order_again(pieces, _orders(columns, len(texts)), int(count))
+        own = [texts[each] for each in sequence.tolist()]
+        self._write(_OFFSETS, 0, np.cumsum([0, *map(len, own)]))
+        self._write(_TEXTS, 0, np.frombuffer(b"".join(own), np.uint8))
+        self._inverse["text"] = _inverse(sequence.astype(np.int64), known)
+        for name, items in self._texts.items():
+            self._write(name, 0, items)
+
+    def _write(self, name: str, begin: int, items: Array) -> None:
+        """Write items of a section, which are numbered as in the base."""
+        kind, start, end = self._places[name]
+        if _is_renumbered(name):
+            items = _renumbered(items, self._own_numbers(name))
+        if name in _UPPER_BITS:
+            upper = self._places.get(_UPPER_BITS[name])
+            items = np.where(items == EMPTY, NARROW_EMPTY if upper is None else WIDE_EMPTY, items)
+            if upper is not None:
+                write_at(self._descriptor, upper[1] + begin, (items >> 16).astype(np.uint8).tobytes())
+        data = items.astype(_DTYPES[kind], copy=False) if items.dtype.kind != "u" or _is_renumbered(name) else items
+        if start + begin * data.itemsize + data.nbytes > end:
+            raise ValueError(f"{name} would be too long")
+        if name in _KEPT or name.startswith(PART):
+            self._kept.setdefault(name, []).append(data)
+        write_at(self._descriptor, start + begin * data.itemsize, data.tobytes())
+
+    def _item_bytes(self, name: str) -> int:
+        return ITEM_FORMATS[self._places[name][0]][1]
+
+    def _count(self, name: str) -> int:
+        if name not in self._places:
+            return 0
+        _, begin, end = self._places[name]
+        return (end - begin) // self._item_bytes(name)
+
+    def _all(self, name: str) -> Array:
+        """All items of a section that is there by now."""
+        if len(self._kept[name]) > 1:
+            self._kept[name] = [np.concatenate(self._kept[name])]
+        return self._kept[name][0]
+
+    @cached_property
+    def _locations(self) -> Array:
+        """The numbers that the locations have in the base."""
+        return self._names.of_locations
+
+    @property
+    def _names(self) -> "_Names":
+        return _Names(_Things({name: self._all(name) for name in self._kept}, self._tree), self._base.things)
 
     def _own_numbers(self, name: str) -> Array:
         """The numbers of this file, by those of the base. All that they depend on is there by now."""
         kind = _kind_of(name)
         if kind not in self._inverse:
-            things = _Things({name: np.concatenate(parts) for name, parts in self._kept.items()}, self._tree)
-            numbers = _Names(things, self._base.things).of(name)
-            self._inverse[kind] = _inverse(numbers, self._base.things.count(kind))
+            self._inverse[kind] = _inverse(self._names.of(name), self._base.things.count(kind))
         return self._inverse[kind]
+
+
+def _counted(count: int) -> bytes:
+    return np.array([count], "<u4").tobytes()
+
+
+def _first_addresses(name: str, section: Callable[[str], Array], begin: int, end: int) -> tuple[Array, Array]:
+    """The first addresses of segments (of IPv6 their upper halves), and how many equal ones stand before each."""
+    if name == "v4.slot":
+        low, table = map(section, _FIRST_ADDRESSES[name])
+        upper = np.searchsorted(table, np.arange(begin, end), "right") - 1
+        return (upper.astype("<u4") << np.uint32(16)) | low[begin:end], np.zeros(end - begin, np.int64)
+    high = section(*_FIRST_ADDRESSES[name])
+    own = high[begin:end]
+    return own, np.arange(begin, end) - np.searchsorted(high, own, "left")
+
+
+def _orders(columns: list[Array], count: int) -> list[Array]:
+    """Orders in which texts are likely to stand: that of the base, and that in which locations name them."""
+    rows = np.stack(columns, axis=1).reshape(-1) if columns else np.empty(0, "<u4")
+    named, first = np.unique(np.append(np.uint32(0), rows[rows < count]), return_index=True)
+    found = named[np.argsort(first)].astype(np.int64)
+    return [np.arange(count), np.append(found, np.setdiff1d(np.arange(count), found))]
 
 
 class _Things:
@@ -149,13 +353,17 @@ class _Things:
 
     def count(self, kind: str) -> int:
         """The number of things of a kind."""
-        counted = {"text": self.texts, "part": self.parts, "location": self.locations, "record": self.records}
-        return len(counted[kind])
+        return len(getattr(self, {"text": "split"}.get(kind, f"{kind}s")))
+
+    @cached_property
+    def split(self) -> list[bytes]:
+        """The texts."""
+        return _split(self._arrays[_OFFSETS], self._arrays[_TEXTS]) if _TEXTS in self._arrays else []
 
     @cached_property
     def texts(self) -> Array:
         """A number for each text that the same one has in other files."""
-        return _digests(_split(self._arrays[_OFFSETS], self._arrays[_TEXTS]))
+        return _digests(self.split)
 
     @cached_property
     def parts(self) -> Array:
@@ -213,6 +421,11 @@ class _Names:
         """The numbers of the things that a section's items are of."""
         numbers: Array = getattr(self, f"_{_kind_of(name)}")
         return numbers
+
+    @property
+    def of_locations(self) -> Array:
+        """The numbers of locations."""
+        return self._location
 
     @cached_property
     def _text(self) -> Array:

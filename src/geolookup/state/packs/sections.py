@@ -63,8 +63,8 @@ def _is_renumbered(name: str) -> bool:
 
 
 def _is_said(name: str) -> bool:
-    """True if a section has what is said of each location."""
-    return name.startswith("loc.") and name not in (_LOCIDS, _SOURCES)
+    """True if a section has what is said of each location, or record."""
+    return name.startswith(("loc.", PART)) and name not in (_LOCIDS, _SOURCES)
 
 
 class Sections:
@@ -111,16 +111,20 @@ class Sections:
         return listed if self._base is None else self._as_differences(listed)
 
     def _as_differences(self, listed: list[Column]) -> list[Column]:
-        said = [Column(f"{each.name}{_MARK}", 1, 1) for each in listed if _is_said(each.name)]
+        said = [Column(f"{name}{_MARK}", 1, 1) for name in self._all_said]
         slots = [
             Column(f"{each.name}{_MARK}", each.items, each.item_bytes) for each in listed if each.name in _UPPER_BITS
         ]
-        rest = [
-            each for each in listed if not _is_said(each.name) and each.name not in (*_UPPER_BITS, _OFFSETS, _TEXTS)
-        ]
-        begin = sum(each.name in (_HEAD, _LOCIDS, _SOURCES) for each in rest)
+        other = {*self._all_said, *_UPPER_BITS, _OFFSETS, _TEXTS}
         texts = [Column(_STRINGS, 1, 1)] if _TEXTS in self._places else []
-        return [*rest[:begin], Column(_ROWS, 1, 1), *said, *texts, *rest[begin:], *slots]
+        return [*(each for each in listed if each.name not in other), Column(_ROWS, 1, 1), *said, *texts, *slots]
+
+    @cached_property
+    def _all_said(self) -> list[str]:
+        """The sections with what is said of each location: what records say if each location has one."""
+        assert self._base is not None
+        with_records = self.things.are_one and self._base.things.are_one
+        return [name for name in self._places if _is_said(name) and (with_records or not name.startswith(PART))]
 
     def read(self, name: str, begin: int, end: int) -> list[bytes]:
         """See `forms.Source`."""
@@ -176,7 +180,7 @@ class Sections:
     def _rows(self) -> Array:
         """The locations of which something else is said than the base says of the same ones."""
         differ = np.zeros(len(self.array(_LOCIDS)), np.bool_) if _LOCIDS in self._places else np.empty(0, np.bool_)
-        for name in filter(_is_said, self._places):
+        for name in self._all_said:
             differ |= self._said(name) != self._expected(name)
         return np.flatnonzero(differ)
 

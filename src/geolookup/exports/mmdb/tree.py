@@ -33,6 +33,7 @@ _IPV4_DEPTH = 96
 #: Inclusive ends of the IPv4-mapped addresses (RFC 4291), which point at IPv4 once more.
 _MAPPED = (0xFFFF << 32, (0x1_0000 << 32) - 1)
 _PACKED_AT_ONCE = 1 << 18
+_DEPTHS_AT_ONCE = 1 << 18
 _LOW64 = (1 << 64) - 1
 
 _I8: TypeAlias = np.ndarray[Any, np.dtype[np.int8]]
@@ -53,9 +54,10 @@ class Tree:
         self._deepest = deepest
         self._opens = np.append(np.int8(-1), np.minimum(shared, deepest[:-1])) if len(deepest) else deepest
         self._closes = np.append(shared, np.int8(-1)) if len(deepest) else deepest
-        lengths = deepest.astype(np.int64) - self._opens
-        self._number = np.cumsum(lengths) - lengths
-        self.node_count = max(1, int(lengths.sum()))
+        lengths = deepest.astype(np.int16) - self._opens
+        self._number = np.cumsum(lengths, dtype=np.int64)
+        self.node_count = max(1, int(self._number[-1]) if len(lengths) else 0)
+        self._number -= lengths
 
     def packed(self, offsets: Array, progress: Callable[[int, int], None]) -> tuple[int, Iterator[bytes]]:
         """The bits of a record of the tree, and the bytes of the tree.
@@ -75,12 +77,7 @@ class Tree:
 
     def _records(self, offsets: Array, progress: Callable[[int, int], None]) -> U32:
         """Both values of every node, one after the other: a node's number, or where a record stands."""
-        # One past the last record is for what is not covered.
-        places = np.append(offsets.astype(np.int64) + self.node_count + SEPARATOR_BYTES, self.node_count)
-        numbers = np.where(self._value == EMPTY, len(offsets), self._value)
-        is_alias = self._value == ALIAS
-        value = places[np.where(is_alias, 0, numbers)].astype(np.uint32)
-        value[is_alias] = _IPV4_DEPTH  # the first boundary lies in IPv4 and opens a node of every depth from the root
+        value = self._placed(offsets)
         records = np.empty(2 * self.node_count, np.uint32)
         if not len(self._deepest):
             records[:] = value[0]
@@ -97,11 +94,20 @@ class Tree:
             is_node = np.empty(2 * len(first), np.bool_)
             is_node[::2] = self._bit(first, depth) == 0
             is_node[1::2] = (self._bit(last, depth) == 1) & (self._deepest[last] > depth)
-            place = np.repeat(2 * number, 2)
-            place[1::2] += 1
-            waiting = place[is_node]
+            nodes = np.flatnonzero(is_node)
+            waiting = 2 * number[nodes >> 1] + (nodes & 1)
             progress(depth + 1, _BITS)
         return records
+
+    def _placed(self, offsets: Array) -> U32:
+        """The value of each segment as it stands in a node."""
+        # One past the last record is for what is not covered.
+        places = np.append(offsets.astype(np.int64) + self.node_count + SEPARATOR_BYTES, self.node_count)
+        numbers = np.where(self._value == EMPTY, len(offsets), self._value)
+        is_alias = self._value == ALIAS
+        value = places[np.where(is_alias, 0, numbers)].astype(np.uint32)
+        value[is_alias] = _IPV4_DEPTH  # the first boundary lies in IPv4 and opens a node of every depth from the root
+        return value
 
     def _bit(self, boundaries: Array, depth: int) -> U64:
         half = self._hi if depth < 64 else self._lo
@@ -167,11 +173,17 @@ def _depths(hi: U64, lo: U64) -> tuple[_I8, _I8]:
 
     The second has one item less.
     """
-    low = np.where(lo != 0, lo, hi)
-    lowest = _bit_length(low & (~low + np.uint64(1)))
-    deepest = np.where(lo != 0, 128 - lowest, 64 - lowest).astype(np.int8)
-    differs_hi, differs_lo = hi[1:] ^ hi[:-1], lo[1:] ^ lo[:-1]
-    shared = np.where(differs_hi != 0, 64 - _bit_length(differs_hi), 128 - _bit_length(differs_lo)).astype(np.int8)
+    deepest, shared = np.empty(len(hi), np.int8), np.empty(max(0, len(hi) - 1), np.int8)
+    # A part at a time: what stands between takes several times the memory of what comes out.
+    for begin in range(0, len(hi), _DEPTHS_AT_ONCE):
+        end = begin + _DEPTHS_AT_ONCE
+        upper, lower = hi[begin:end], lo[begin:end]
+        low = np.where(lower != 0, lower, upper)
+        lowest = _bit_length(low & (~low + np.uint64(1)))
+        deepest[begin:end] = np.where(lower != 0, 128 - lowest, 64 - lowest)
+        upper, lower = hi[begin : end + 1], lo[begin : end + 1]
+        differs_hi, differs_lo = upper[1:] ^ upper[:-1], lower[1:] ^ lower[:-1]
+        shared[begin:end] = np.where(differs_hi != 0, 64 - _bit_length(differs_hi), 128 - _bit_length(differs_lo))
     return deepest, shared
 
 

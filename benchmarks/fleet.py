@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -40,6 +41,7 @@ from geolookup.state.publishing.run import running
 
 _LARGE, _SMALL = 3_700_000, 200_000
 _PLACES = 1 / 25
+_PATIENCE_S = 60.0
 _COUNTRIES = ("DE", "FR", "IT", "US", "SE", "NO")
 
 
@@ -295,6 +297,39 @@ async def _all_readers(url: str, files: dict[str, tuple[str, str]], readers: int
     }
 
 
+def _edits_followed(work: str, edits: int) -> dict[str, object]:
+    """So many edits, one after the other: from the call that makes one until a reader that asks each 2 s answers so.
+
+    Builder and reader are processes of their own, as `--print-systemd` prints their units.
+    """
+    home, www, ring, one = (os.path.join(work, name) for name in ("builder", "www", "keys", "reader"))
+    keys.init(ring)
+    _Nights(_SMALL).publish(home)
+    publish.publish(home, Folder(www), keys=ring)
+    command = [sys.executable, "-m", "geolookup", "fleet"]
+    waits = []
+    with _nginx(www, work) as url, contextlib.ExitStack() as running_:
+        reader.join(StateDirectory(one), Settings(), url, Path(ring, "root.json").read_bytes(), where="root")
+        for state, words in ((home, ["publish", "--follow"]), (one, ["follow", "--every", "2s"])):
+            process = subprocess.Popen(
+                [*command, *words], env={**os.environ, "GEOLOOKUP_HOME": state}, stdout=subprocess.DEVNULL
+            )
+            running_.callback(process.wait)
+            running_.callback(process.terminate)
+        with geolookup.open(one) as geo, geolookup.open_editor(home) as editor:
+            for number in range(edits + 1):
+                block = f"10.{number}.0.0/24"
+                began = time.monotonic()
+                editor.create(country="SE", city=f"Hus {number}", latitude=1.0, longitude=1.0, blocks=[block])
+                while (found := geo.lookup(f"10.{number}.0.1")) is None or found.city != f"Hus {number}":
+                    if time.monotonic() - began > _PATIENCE_S:
+                        raise SystemExit(f"edit {number} did not come within {_PATIENCE_S} s")
+                    time.sleep(0.02)
+                waits.append(time.monotonic() - began)
+    waits = sorted(waits[1:])  # while the first one waited, the two began
+    return {"edits": edits, "half_answered_s": round(waits[edits // 2], 1), "all_answered_s": round(waits[-1], 1)}
+
+
 def _simulate(work: str, readers: int, every_s: float) -> dict[str, float]:
     """That many readers, one publish with an edit, and nginx: until the last reader is current."""
     home, www, ring = (os.path.join(work, name) for name in ("builder", "www", "keys"))
@@ -366,6 +401,15 @@ def main() -> None:
         [f"{name.replace('_', ' ')}, {_SMALL:,} blocks", small[name]] for name in ("after_7_nights", "after_8_nights")
     ]
     print_table("What a reader fetches and takes", ("what", "figure"), rows)
+    with tempfile.TemporaryDirectory(prefix="fleet-") as work:
+        followed = _edits_followed(work, 10)
+    rows = [[name.replace("_", " "), value] for name, value in followed.items()]
+    print_table(
+        "From an edit to the answer of a reader that asks each 2 s",
+        ("what", "figure"),
+        rows,
+        f"load average {load_average()}",
+    )
     with tempfile.TemporaryDirectory(prefix="fleet-") as work:
         figures = _simulate(work, options.readers, options.every)
     rows = [[name.replace("_", " "), value] for name, value in figures.items()]

@@ -15,6 +15,7 @@ from geolookup.lookup.engine import GeoLookup  # noqa: E402 - what follows needs
 from geolookup.model.errors import ColumnError  # noqa: E402
 from tests.columns.test_facts import sync as sync_files  # noqa: E402
 from tests.oracle.single_lookups import single_lookups  # noqa: E402
+from tests.state.test_vrfs import state  # noqa: E402
 from tests.support.data.states import place, publish  # noqa: E402
 
 ADDRESSES = ["8.8.8.8", None, "bad", "9.0.0.1", "2001:db8::1", "7.0.0.1"]
@@ -82,3 +83,19 @@ def test_a_frame_is_answered_in_the_workers_by_the_generation_it_was_made_with(
         spark.locate(frame, "ip", geo=geo, errors="raise").collect()
     with pytest.raises(ColumnError, match="unknown column 'address'"):
         spark.locate(frame, "address", geo=geo)
+
+
+@pytest.mark.timeout(600)
+def test_each_row_is_answered_in_the_vrf_of_its_own(session: Any, tmp_path: Path) -> None:
+    from geolookup.columns import spark
+
+    geo = state(tmp_path / "state")
+    geo.edit().create(name="All", country="FR", city="Paris", blocks=["10.1.0.0/16"])
+    for vrf, city in (("CUST-A", "Utrecht"), ("CUST-B", "London")):
+        geo.edit().put_vrf_place(vrf, "office", country="NL", city=city, blocks=["10.1.2.0/24"])
+    rows = [("10.1.2.3", "CUST-A"), ("10.1.2.3", "CUST-B"), ("10.1.2.3", None), ("10.1.9.9", "CUST-A")]
+    located = spark.locate(session.createDataFrame(rows, "ip string, vrf string"), "ip", "city", geo=geo, vrf="vrf")
+    assert [row["geo_city"] for row in located.collect()] == ["Utrecht", "London", "Paris", "Paris"]
+    wrong = session.createDataFrame([("10.1.2.3", "CUST-C")], "ip string, vrf string")
+    with pytest.raises(Exception, match="no VRF is named 'CUST-C'"):
+        spark.locate(wrong, "ip", "city", geo=geo, vrf="vrf").collect()

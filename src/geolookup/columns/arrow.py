@@ -91,12 +91,7 @@ def locate(
     :raises ColumnError: for a column of another type, an unknown field, or an array whose buffers do not fit its rows:
         naming the first row (from 0) whose text or index is outside of them
     """
-    names, doubt = checked_fields(fields), Doubt(column_named(None))
-    if isinstance(vrf, str):
-        geo = (default_geo() if geo is None else geo).in_vrf(vrf)
-    elif vrf is not None:
-        return _located_in_vrfs(default_geo() if geo is None else geo, column, vrf, names, doubt, errors)
-    return locate_in_doubt(geo, column, names, doubt, errors=errors)
+    return locate_in_doubt(geo, column, checked_fields(fields), Doubt(column_named(None)), errors=errors, vrf=vrf)
 
 
 def _located_in_vrfs(
@@ -111,9 +106,19 @@ def _located_in_vrfs(
 
 
 def locate_in_doubt(
-    geo: GeoLookup | None, column: Any, names: tuple[str, ...], doubt: Doubt, *, errors: Errors = "null"
+    geo: GeoLookup | None,
+    column: Any,
+    names: tuple[str, ...],
+    doubt: Doubt,
+    *,
+    errors: Errors = "null",
+    vrf: Any = None,
 ) -> Any:
     """Answer as `locate`; ``doubt`` counts the values, and warns if few of them are addresses."""
+    if isinstance(vrf, str):
+        geo = (default_geo() if geo is None else geo).in_vrf(vrf)
+    elif vrf is not None:
+        return _located_in_vrfs(default_geo() if geo is None else geo, column, vrf, names, doubt, errors)
     if not isinstance(column, pa.Array | pa.ChunkedArray):
         raise ColumnError(f"a column is an Arrow array or chunked array, not {type(column).__name__}")
     is_chunked = isinstance(column, pa.ChunkedArray)
@@ -304,10 +309,27 @@ def locate_in_vrfs(
     reread: Reread | None = None,
     before: int = 0,
 ) -> Located:
+    """`locate_by_vrf` of a state."""
+
+    def answers(name: str) -> ArrowIndex:
+        return answers_of(geo.in_vrf(name) if name else geo, fields)
+
+    return locate_by_vrf(answers, column, vrfs, fields, reread=reread, before=before)
+
+
+def locate_by_vrf(
+    answers: Callable[[str], ArrowIndex],
+    column: Any,
+    vrfs: Any,
+    fields: tuple[str, ...],
+    *,
+    reread: Reread | None = None,
+    before: int = 0,
+) -> Located:
     """Answer one array, each row in the VRF that ``vrfs``, an array of text, has in the same row.
 
-    A row that names none (null, or empty text) is of the global table. ``reread`` is as for `locate_each`, and
-    ``before`` counts the earlier rows.
+    ``answers`` has those of a VRF by its name, "" for the global table, of which a row is that names none (null, or
+    empty text). ``reread`` is as for `locate_each`, and ``before`` counts the earlier rows.
 
     :raises UnknownVrfError: if a row names a VRF that is not there: names the row (from 0)
     :raises ColumnError: if ``vrfs`` is not text, or not as long as the column; else as for `locate`
@@ -320,17 +342,19 @@ def locate_in_vrfs(
             f"a column of VRFs has a row for each address: {len(named)} rows, and {len(column)} addresses"
         )
     named = pc.fill_null(named.cast(pa.large_string()), "")
+    if pa.types.is_string_view(column.type):  # of which Arrow takes no rows
+        column = column.cast(pa.large_string())
     rows_of, found = [], []
     for name in pc.unique(named).to_pylist():
         rows = np.flatnonzero(pc.equal(named, name).to_numpy(zero_copy_only=False))
         try:
-            within = geo.in_vrf(name) if name else geo
+            within = answers(name)
         except UnknownVrfError as error:
             raise UnknownVrfError(f"row {before + int(rows[0])}: {error}") from error
         rows_of.append(rows)
-        found.append(locate_with(answers_of(within, fields), column.take(pa.array(rows)), fields, reread, before))
+        found.append(locate_with(within, column.take(pa.array(rows)), fields, reread, before))
     if not found:
-        return locate_with(answers_of(geo, fields), column, fields, reread, before)
+        return locate_with(answers(""), column, fields, reread, before)
     order = np.argsort(np.concatenate(rows_of))
     together = pa.Table.from_batches([each.batch for each in found]).unify_dictionaries().combine_chunks()
     batch = together.take(pa.array(order)).combine_chunks().to_batches()[0]

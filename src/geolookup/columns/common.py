@@ -252,7 +252,9 @@ def address_text(value: Any) -> str:
 class Ask(Protocol[Column_co]):
     """The method of one field: `Shortcuts.field` without the name."""
 
-    def __call__(self, *, prefix: str = PREFIX, geo: GeoLookup | None = None, errors: Errors = "null") -> Column_co: ...
+    def __call__(
+        self, *, prefix: str = PREFIX, geo: GeoLookup | None = None, errors: Errors = "null", vrf: Any = None
+    ) -> Column_co: ...
 
 
 class _Field:
@@ -277,7 +279,13 @@ class Shortcuts(ABC, Generic[Column]):
 
     @abstractmethod
     def field(
-        self, name: str, *, prefix: str = PREFIX, geo: GeoLookup | None = None, errors: Errors = "null"
+        self,
+        name: str,
+        *,
+        prefix: str = PREFIX,
+        geo: GeoLookup | None = None,
+        errors: Errors = "null",
+        vrf: Any = None,
     ) -> Column:
         """One field, by its name."""
 

@@ -44,7 +44,8 @@ def register(connection: "duckdb.DuckDBPyConnection", geo: GeoLookup | None = No
     address, and for what nobody says: one bad row does not end a query. A `ColumnWarning` asks once whether it is the
     right column if fewer than half of the values that came first are addresses. With ``geo`` None, the state directory
     of the settings answers. A second call takes the place of the first. Cursors of the connection have the functions
-    too, for as long as it is open.
+    too, for as long as it is open. A second argument is the routing domain (VRF) of the address, as text: geo_city(ip,
+    vrf); NULL and empty text stand for none, and one that is not there ends the query.
 
     :raises ColumnError: if the connection is inside a transaction, or another one to the same database has registered
         the functions
@@ -64,6 +65,11 @@ def register(connection: "duckdb.DuckDBPyConnection", geo: GeoLookup | None = No
             with connection.cursor() as cursor:
                 for name, (function, kind) in made.items():
                     _add(cursor, name, function if form != "UHUGEINT" else _unsigned_form(function), form, kind)
+        for form in (_TEXT, *_OTHERS):
+            with connection.cursor() as cursor:
+                for name in FIELDS:
+                    function, kind = made[PREFIX + name]
+                    _add(cursor, PREFIX + name, _in_vrf(geo, name, doubt, function, form), form, kind, _TEXT)
     except duckdb.CatalogException as error:
         raise ColumnError(
             "another connection to this database has registered them, and this one can call them"
@@ -74,9 +80,9 @@ def register(connection: "duckdb.DuckDBPyConnection", geo: GeoLookup | None = No
         ) from error
 
 
-def _add(connection: Any, name: str, function: Callable[[Any], Any], form: str, kind: str) -> None:
+def _add(connection: Any, name: str, function: Callable[..., Any], form: str, kind: str, *more: str) -> None:
     # Special null handling: the default one expects exactly one answer for each row that is not null.
-    connection.create_function(name, function, [form], kind, type="arrow", null_handling="special")
+    connection.create_function(name, function, [form, *more], kind, type="arrow", null_handling="special")
 
 
 def _unsigned_form(function: Any) -> Callable[[Any], Any]:
@@ -103,6 +109,18 @@ def _field(geo: GeoLookup, name: str, doubt: Doubt) -> Callable[[Any], Any]:
     def answer(column: Any) -> Any:
         return decoded(locate_in_doubt(geo, _one(column), (name,), doubt).column(0))
 
+    return answer
+
+
+def _in_vrf(geo: GeoLookup, name: str, doubt: Doubt, first: Any, form: str) -> Callable[[Any, Any], Any]:
+    """The function with the name of a VRF beside the address."""
+
+    def answer(column: Any, vrfs: Any) -> Any:
+        column = _one(column)
+        column = _unsigned(column) if form == "UHUGEINT" else column
+        return decoded(locate_in_doubt(geo, column, (name,), doubt, vrf=_one(vrfs)).column(0))
+
+    setattr(first, f"in_vrf_{form}", answer)  # as above: the first form is what the database holds
     return answer
 
 

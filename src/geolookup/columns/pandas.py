@@ -39,7 +39,8 @@ class GeoAccessor(Shortcuts[Any]):
 
     Results have the series' own index. Every method takes ``geo``, the GeoLookup that answers (if None, the one of the
     settings), and ``errors``: "null" for a missing value if an address is malformed, "raise" for an error. If fewer
-    than half of 20 or more values are addresses, a `ColumnWarning` asks whether it is the right series.
+    than half of 20 or more values are addresses, a `ColumnWarning` asks whether it is the right series. ``vrf`` is the
+    routing domain (VRF) of the addresses: a name, or a series of as many names; missing and empty ones stand for none.
     """
 
     def __init__(self, series: Any) -> None:
@@ -53,6 +54,7 @@ class GeoAccessor(Shortcuts[Any]):
         prefix: str = PREFIX,
         geo: GeoLookup | None = None,
         errors: Errors = "null",
+        vrf: Any = None,
     ) -> Any:
         """A DataFrame with one column for each field, named ``prefix`` and the field; it joins the series' own.
 
@@ -62,18 +64,27 @@ class GeoAccessor(Shortcuts[Any]):
         :raises ColumnError: for an unknown field, or a series that does not hold addresses
         """
         column = _addresses(self._series)
-        found = locate_in_doubt(geo, column, checked_fields(fields), self._doubt, errors=errors)
+        named = vrf if vrf is None or isinstance(vrf, str) else pa.array(vrf, from_pandas=True)
+        found = locate_in_doubt(geo, column, checked_fields(fields), self._doubt, errors=errors, vrf=named)
         table = {prefix + name: decoded(array) for name, array in zip(found.schema.names, _arrays(found), strict=True)}
         frame = pa.table(table).to_pandas(types_mapper=_KINDS.get)
         frame.index = self._series.index
         return frame
 
-    def field(self, name: str, *, prefix: str = PREFIX, geo: GeoLookup | None = None, errors: Errors = "null") -> Any:
+    def field(
+        self,
+        name: str,
+        *,
+        prefix: str = PREFIX,
+        geo: GeoLookup | None = None,
+        errors: Errors = "null",
+        vrf: Any = None,
+    ) -> Any:
         """One field of `common.FIELDS` as a series.
 
         :raises ColumnError: as for `locate`
         """
-        return self.locate([name], prefix=prefix, geo=geo, errors=errors)[prefix + name]
+        return self.locate([name], prefix=prefix, geo=geo, errors=errors, vrf=vrf)[prefix + name]
 
 
 #: Types of pandas that can miss values: numpy's would become floats, or objects.

@@ -1,6 +1,6 @@
 """Polars: ``import geolookup.columns.polars``, then ``pl.col("ip").geo.country()`` in any expression."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from geolookup.columns.arrow import locate_in_doubt
@@ -38,7 +38,8 @@ class GeoNamespace(Shortcuts[pl.Expr]):
 
     Eager, lazy and streaming alike. Every method takes ``geo``, the GeoLookup that answers (if None, the one of the
     settings), and ``errors``: "null" for null if an address is malformed, "raise" for an error. If fewer than half of
-    20 or more values are addresses, a `ColumnWarning` asks whether it is the right column.
+    20 or more values are addresses, a `ColumnWarning` asks whether it is the right column. ``vrf`` is the routing
+    domain (VRF) of the addresses: a name, or an expression of as many names; null and empty ones stand for none.
 
     The answers are named ``geo_country``, ``geo_asn``, …, or with another ``prefix``, and the struct of `locate`
     ``geo``, with plain names in it. Give another name as always: `alias`, or a keyword.
@@ -48,7 +49,12 @@ class GeoNamespace(Shortcuts[pl.Expr]):
         self._expression = expression
 
     def locate(
-        self, fields: str | Iterable[str] = DEFAULT_FIELDS, *, geo: GeoLookup | None = None, errors: Errors = "null"
+        self,
+        fields: str | Iterable[str] = DEFAULT_FIELDS,
+        *,
+        geo: GeoLookup | None = None,
+        errors: Errors = "null",
+        vrf: str | pl.Expr | None = None,
     ) -> pl.Expr:
         """A struct with one member for each field, with its plain name; null if no block covers the address.
 
@@ -58,15 +64,27 @@ class GeoNamespace(Shortcuts[pl.Expr]):
         doubts: dict[str, Doubt] = {}
         kind = pl.Struct({name: _KINDS[plain_type(name)] for name in names})
 
-        def answer(series: Any) -> Any:
-            batch = _located(geo, series, names, doubts, errors)
+        def answer(series: Any, vrfs: Any) -> Any:
+            batch = _located(geo, series, names, doubts, errors, vrfs)
             struct = pa.StructArray.from_arrays([decoded(column) for column in batch.columns], names=list(names))
             return pl.Series(series.name, pl.from_arrow(struct), dtype=kind)
 
-        return self._expression.map_batches(answer, return_dtype=kind, is_elementwise=True).alias(_STRUCT)
+        return self._mapped(answer, kind, vrf).alias(_STRUCT)
+
+    def _mapped(self, answer: Callable[[Any, Any], Any], kind: Any, vrf: str | pl.Expr | None) -> pl.Expr:
+        if not isinstance(vrf, pl.Expr):
+            return self._expression.map_batches(lambda one: answer(one, vrf), return_dtype=kind, is_elementwise=True)
+        both = [self._expression, vrf]
+        return pl.map_batches(both, lambda two: answer(*two), return_dtype=kind, is_elementwise=True)
 
     def field(
-        self, name: str, *, prefix: str = PREFIX, geo: GeoLookup | None = None, errors: Errors = "null"
+        self,
+        name: str,
+        *,
+        prefix: str = PREFIX,
+        geo: GeoLookup | None = None,
+        errors: Errors = "null",
+        vrf: str | pl.Expr | None = None,
     ) -> pl.Expr:
         """One field of `common.FIELDS`: null if no block covers the address, or nobody says it.
 
@@ -76,11 +94,11 @@ class GeoNamespace(Shortcuts[pl.Expr]):
         kind = _KINDS[plain_type(name)]
         doubts: dict[str, Doubt] = {}
 
-        def answer(series: Any) -> Any:
-            batch = _located(geo, series, names, doubts, errors)
+        def answer(series: Any, vrfs: Any) -> Any:
+            batch = _located(geo, series, names, doubts, errors, vrfs)
             return pl.Series(series.name, pl.from_arrow(decoded(batch.column(0))), dtype=kind)
 
-        return self._expression.map_batches(answer, return_dtype=kind, is_elementwise=True).alias(prefix + name)
+        return self._mapped(answer, kind, vrf).alias(prefix + name)
 
 
 def geo(column: str | pl.Expr) -> GeoNamespace:
@@ -99,11 +117,12 @@ _KINDS = {
 
 
 def _located(
-    geo: GeoLookup | None, series: Any, names: tuple[str, ...], doubts: dict[str, Doubt], errors: Errors
+    geo: GeoLookup | None, series: Any, names: tuple[str, ...], doubts: dict[str, Doubt], errors: Errors, vrfs: Any
 ) -> Any:
     # An expression of several columns is asked about each; one that streams, about each of its parts.
     doubt = doubts.setdefault(series.name, Doubt(column_named(series.name)))
-    return locate_in_doubt(geo, _addresses(series), names, doubt, errors=errors)
+    named = vrfs if vrfs is None or isinstance(vrfs, str) else vrfs.cast(pl.String).rechunk().to_arrow()
+    return locate_in_doubt(geo, _addresses(series), names, doubt, errors=errors, vrf=named)
 
 
 def _addresses(series: Any) -> Any:

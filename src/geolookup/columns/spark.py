@@ -4,11 +4,11 @@ import atexit
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from geolookup.columns.arrow import locate_with, raise_first
+from geolookup.columns.arrow import locate_by_vrf, locate_with, raise_first
 from geolookup.columns.arrow_addresses import pa
 from geolookup.columns.arrow_index import ArrowIndex
 from geolookup.columns.arrow_rows import decoded, plain_type
@@ -17,8 +17,9 @@ from geolookup.index.layout import HEADER_CHECK
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.snapshot import Snapshot
-from geolookup.model.errors import MissingExtraError, StateError
+from geolookup.model.errors import MissingExtraError, StateError, UnknownVrfError
 from geolookup.model.facts import NETWORK_FACTS
+from geolookup.state.base.vrfs import read_vrfs
 
 try:
     from pyspark import SparkFiles
@@ -42,6 +43,7 @@ def locate(
     prefix: str = "geo_",
     geo: GeoLookup | None = None,
     errors: Errors = "null",
+    vrf: str | None = None,
 ) -> Any:
     """The DataFrame with one more column for each field, named ``prefix`` and the field.
 
@@ -49,20 +51,29 @@ def locate(
     accuracy radius int, since Spark has no unsigned types. The index that ``geo`` serves now (if None, the one of the
     settings' state directory) is shipped to the executors by ``addFile``, once for each application, and each worker
     maps it once. A later sync does not change this frame. Executors need geolookup and pyarrow installed. An answer is
-    null if the address is null, malformed or not covered.
+    null if the address is null, malformed or not covered. ``vrf`` is the column, of text, that names the routing domain
+    (VRF) of each address; null and empty text stand for none. The blocks of all VRFs are shipped then.
 
-    :raises ColumnError: if the frame lacks the column or has one that would be added, or a field is unknown
+    :raises UnknownVrfError: in the worker, and so the job, if a row names a VRF that is not there
+    :raises ColumnError: if the frame lacks a column or has one that would be added, or a field is unknown
     :raises InvalidAddressError: in the worker, and so the job, at a malformed address, if ``errors`` is "raise"
     """
     names = checked_fields(fields)
     check_columns(frame.columns, column, [prefix + name for name in names])
     geo = default_geo() if geo is None else geo
     context = frame.sparkSession.sparkContext
-    files = geo.with_networks(lambda snapshot: tuple(_ship(context, reader) for reader in _readers(snapshot, names)))
+    if vrf is not None:
+        check_columns(frame.columns, vrf, ())
+
+    def shipped(within: GeoLookup) -> tuple[str, ...]:
+        return within.with_networks(lambda snapshot: tuple(_ship(context, each) for each in _readers(snapshot, names)))
+
+    known = () if vrf is None else geo.with_snapshot(lambda snapshot: tuple(read_vrfs(geo.home, snapshot.current)))
+    files = {"": shipped(geo), **{name: shipped(geo.in_vrf(name)) for name in known}}
     schema = types.StructType(
         [*frame.schema.fields, *(types.StructField(prefix + n, _KINDS[plain_type(n)]) for n in names)]
     )
-    work = partial(_locate_batches, files=files, column=column, fields=names, prefix=prefix, errors=errors)
+    work = partial(_locate_batches, files=files, column=column, fields=names, prefix=prefix, errors=errors, vrf=vrf)
     return frame.mapInArrow(work, schema)
 
 
@@ -84,8 +95,8 @@ def _ship(context: Any, reader: IndexReader) -> str:
     try:
         try:
             os.link(reader.path, path)
-        except OSError:  # another file system
-            shutil.copyfile(reader.path, path)
+        except OSError:  # another file system, or a VRF's layer above the custom one, whose name is gone
+            reader.write_to(path)
     except OSError as error:
         raise StateError(f"{reader.path}: cannot be shipped to the executors: {error.strerror}") from error
     context.addFile(path)
@@ -96,25 +107,40 @@ def _ship(context: Any, reader: IndexReader) -> str:
 def _locate_batches(
     batches: Iterator[Any],
     *,
-    files: tuple[str, ...],
+    files: Mapping[str, tuple[str, ...]],
     column: str,
     fields: tuple[str, ...],
     prefix: str,
     errors: Errors,
+    vrf: str | None,
 ) -> Iterator[Any]:
-    """The work of one worker: answer the batches of its partition."""
-    answers = _mapped.get(files)
-    if answers is None:
-        base, overlay, *networks = (IndexReader.open(SparkFiles.get(name)) for name in files)
-        answers = _mapped[files] = ArrowIndex(base, overlay, lambda: networks[0] if networks else None)
+    """The work of one worker: answer the batches of its partition; ``files`` are by VRF."""
+
+    def answers(name: str) -> ArrowIndex:
+        if name not in files:
+            raise UnknownVrfError(f"no VRF is named {name!r:.60}: there are {', '.join(filter(None, files)) or 'none'}")
+        return _opened(files[name])
+
     for batch in batches:
-        located = locate_with(answers, batch.column(column), fields)
+        addresses = batch.column(column)
+        if vrf is None:
+            located = locate_with(answers(""), addresses, fields)
+        else:
+            located = locate_by_vrf(answers, addresses, batch.column(vrf), fields)
         if errors == "raise":
             raise_first([located])
         yield pa.RecordBatch.from_arrays(
             [*batch.columns, *(_signed(decoded(answer)) for answer in located.batch.columns)],
             names=[*batch.schema.names, *(prefix + name for name in fields)],
         )
+
+
+def _opened(files: tuple[str, ...]) -> ArrowIndex:
+    found = _mapped.get(files)
+    if found is None:
+        base, overlay, *networks = (IndexReader.open(SparkFiles.get(name)) for name in files)
+        found = _mapped[files] = ArrowIndex(base, overlay, lambda: networks[0] if networks else None)
+    return found
 
 
 #: Spark has no unsigned numbers: wider ones hold them.

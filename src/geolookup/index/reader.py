@@ -333,6 +333,14 @@ class IndexReader:
         }
         return Records(self.path, self.header, own)
 
+    def write_to(self, path: str) -> None:
+        """Write the bytes of the file to another: what is mapped stays, also if its name is gone.
+
+        :raises OSError: if that is impossible
+        """
+        with open(path, "wb") as file:
+            file.write(self._map)
+
     def segment4(self, value: int) -> tuple[int, int, int]:
         """The segment or gap around an IPv4 address: its slot or `EMPTY`, and its inclusive ends.
 

@@ -57,6 +57,7 @@ def _answers(arguments: list[str]) -> tuple[str, int, str] | None:
     """The lines to print, the exit status and a note for a person; or None if the click application must answer."""
     from geolookup.cli import exit_codes
     from geolookup.cli.streams import match_line, not_covered_line, shows_networks
+    from geolookup.index.layout import PART
     from geolookup.index.reader import segment_of_both
     from geolookup.model.addresses import parse, to_text
     from geolookup.model.errors import GeoLookupError
@@ -82,6 +83,8 @@ def _answers(arguments: list[str]) -> tuple[str, int, str] | None:
                 lines.append(not_covered_line(argument, network))
                 continue
             reader, slot, first, last = found
+            if reader.layer == "custom" and any(name.startswith(PART) for name in reader.header.sections):
+                return None  # it may have the name of a site, which takes more to read
             locid, country, region, city, postalcode = reader.location(slot)[:5]
             without_city |= not city and reader.layer == "default"
             lines.append(

@@ -375,6 +375,7 @@ def _write_text(
         pending=match.pending,
         more=more,
         network=network,
+        site=match.site or "",
     )
     _write(out, line + "\n")
 

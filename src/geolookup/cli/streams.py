@@ -158,13 +158,15 @@ def match_line(
     pending: bool,
     more: "tuple[str, ...]" = (),
     network: str = "",
+    site: str = "",
 ) -> str:
-    """Address, place, range, origin and ``more``, separated by tabs.
+    """Address, place (behind the name of its ``site``), range, origin and ``more``, separated by tabs.
 
     On a terminal the origin stands last, and only if it is custom or pending: `explain` tells the number. ``network``,
     the words of `network_text`, is at the end there, and nowhere else.
     """
     place = place_text(map(harmless, (city, region, postalcode, country)))
+    place = f"{harmless(site)}: {place}" if site else place
     waits = ", pending" if pending else ""
     cells = [harmless(address), place, f"{first}-{last}"]
     if not _is_terminal(sys.stdout):

@@ -115,7 +115,10 @@ def stacked(
     :raises OSError: if the disk is full, or fails
     """
     arrays = [reader.arrays() for reader in readers]
-    if not any(reader.record_keys or "record.slot" in own for reader, own in zip(readers, arrays, strict=True)):
+    names = [
+        [each.removeprefix(PART) for each in own if each.startswith(PART)] for own in arrays
+    ]  # those of sites, too
+    if not any(own_names or "record.slot" in own for own_names, own in zip(names, arrays, strict=True)):
         return {}, list(slots), EMPTY
     found = [
         np.append(own[:-1], EMPTY)[np.minimum(each["record.slot"], len(own) - 1)] if "record.slot" in each else own[:-1]
@@ -132,7 +135,7 @@ def stacked(
         source = [np.full(np.count_nonzero(keep), number, np.uint8) for number, keep in enumerate(kept)]
         sections["record.source"] = np.concatenate(source)[order]
     keys = {}
-    for name in dict.fromkeys(name for reader in readers for name in reader.record_keys):
+    for name in dict.fromkeys(name for own_names in names for name in own_names):
         table = Texts(folder)
         columns = [renumbered_parts(reader, name, table)[keep] for reader, keep in zip(readers, kept, strict=True)]
         keys[PART + name] = table, np.concatenate(columns)

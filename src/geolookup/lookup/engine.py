@@ -318,16 +318,17 @@ class GeoLookup:
         It also says since when that is so, as far as older generations are kept. Reads the generation's cache.db from
         end to end (0.2 s a million blocks). As of another time, of the custom layer only the block that won is known.
 
+        In a VRF its own blocks are among them, before all others.
+
         :raises InvalidAddressError: if the address is malformed
-        :raises SettingsError: if this answers in a VRF
         """
         from geolookup.lookup.explain import explain
 
-        if self.vrf is not None:
-            raise SettingsError("explain knows no VRFs: ask without one, or `match` what answers in it")
         family, value = parse_any(address)
         return self.with_snapshot(
-            lambda snapshot: explain(snapshot, self.home, str(address), family, value, is_past=self._follower.is_fixed)
+            lambda snapshot: explain(
+                snapshot, self.home, str(address), family, value, is_past=self._follower.is_fixed, vrf=self.vrf or ""
+            )
         )
 
     def segments(self, family: Literal[4, 6], layer: Layer | None = None) -> Iterator[Segment]:

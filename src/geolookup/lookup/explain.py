@@ -25,6 +25,7 @@ from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.local import LocalEdits
 from geolookup.state.edits.outbox.row import OutboxRow
 from geolookup.state.edits.store import Edits
+from geolookup.state.edits.vrfs import FIRST_LOCID
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.recovery import GONE, open_kept
 
@@ -40,8 +41,8 @@ _NOWHERE = Geolocation(locid=0, **UNKNOWN)  # type: ignore[arg-type] # the table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Covering:
-    """A block that covers the address. ``position`` is its source's in the stack, -1 for the custom layer; ``later`` is
-    greater for what was defined later in the same source.
+    """A block that covers the address. ``position`` is its source's in the stack, -1 for the custom layer, -2 for that
+    of the routing domain ``vrf``; ``later`` is greater for what was defined later in the same source.
     """
 
     block: IPBlock
@@ -50,6 +51,7 @@ class Covering:
     position: int = 0
     later: int = 0
     numbered: bool = True
+    vrf: str = ""
 
     @property
     def layer(self) -> Layer:
@@ -67,9 +69,16 @@ class Covering:
 
 
 def explain(
-    snapshot: Snapshot, home: str, address: str, family: "Family", value: int, *, is_past: bool = False
+    snapshot: Snapshot,
+    home: str,
+    address: str,
+    family: "Family",
+    value: int,
+    *,
+    is_past: bool = False,
+    vrf: str = "",
 ) -> Explanation:
-    """Why an address resolves as it does; the explanation repeats ``address``.
+    """Why an address resolves as it does; the explanation repeats ``address``. ``vrf`` is the VRF of the snapshot.
 
     If ``is_past``, the snapshot is a kept generation as it was served last. The local edits of that time are not kept,
     but the custom layer that they made is: of it the block that won is known, if the address has its answer from there.
@@ -111,7 +120,14 @@ def explain(
             for block in laid.place.ipblocks
             if block.family == family and block.first <= value <= block.last
         ]
+    for laid in _of_vrf(home, vrf, of_blocks) if vrf else ():
+        covering += [
+            Covering(block=block, laid=laid, source="custom", position=-2, later=-laid.place.locid, vrf=vrf)
+            for block in laid.place.ipblocks
+            if block.family == family and block.first <= value <= block.last
+        ]
     ranked = list(rank(covering))
+    is_of_vrf = bool(ranked and ranked[0][0].vrf)
     behind = [edit for _, laid in ranked[:1] for edit in laid.edits]
     return Explanation(
         address=address,
@@ -121,11 +137,23 @@ def explain(
         source=current.source,
         age_s=age_s(current.confirmed),
         confirmed=not current.is_embedded,
-        since=answer_since(home, current, of_blocks, family, value, custom.edits),
+        # No VRF has a past.
+        since=None if is_of_vrf else answer_since(home, current, of_blocks, family, value, custom.edits),
         facts=facts,
         facts_since=network_since,
         edits=custom.unreadable or tuple(f"{edit.describe()} ({edit.state})" for edit in behind),
     )
+
+
+def _of_vrf(home: str, vrf: str, match: Match | None) -> list[Laid]:
+    """The places of a VRF. On a reader of a fleet, which has no edits, of the place that answers what is known."""
+    try:
+        places = [*LocalEdits(Edits(home)).vrf_places(vrf).values()]
+    except (StateBusyError, StateDamagedError, StateUnwritableError):
+        places = []
+    if match is not None and match.locid < FIRST_LOCID and match.locid not in {place.locid for place in places}:
+        places.append(replace(match.geolocation, ipblocks=(IPBlock.from_ends(match.first, match.last),)))
+    return [Laid(place=place) for place in places]
 
 
 class _CustomLayer(NamedTuple):
@@ -190,6 +218,7 @@ def rank(covering: list[Covering]) -> Iterator[tuple[CoveringBlock, Laid]]:
             pending=each.laid.pending,
             source=each.source,
             masks=place.locid == 0,
+            vrf=each.vrf,
         )
         yield item, each.laid
 
@@ -202,7 +231,9 @@ def _why_it_wins(ordered: list[Covering]) -> str:
     elif not rivals:
         custom = winner.layer == "custom"
         reason = (
-            precedence.CUSTOM_FIRST
+            f"a block of the VRF {winner.vrf} comes before all others"
+            if winner.vrf
+            else precedence.CUSTOM_FIRST
             if custom
             else f"a block of {winner.source} comes before those of the sources below it"
         )
@@ -219,6 +250,8 @@ def _why_it_wins(ordered: list[Covering]) -> str:
 
 
 def _why_it_loses(each: Covering, winner: Covering) -> str:
+    if each.position != winner.position and winner.vrf:
+        return f"a block of the VRF {winner.vrf} covers the address"
     if each.position != winner.position:
         return "a custom block covers the address" if winner.position < 0 else f"a block of {winner.source} covers it"
     if each.size > winner.size:

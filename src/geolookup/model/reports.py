@@ -28,7 +28,7 @@ class CoveringBlock:
     ``wins`` is true for exactly one of an explanation's blocks; ``reason`` says in words by which rule this one wins
     or loses. ``source`` names the source that it is from. ``masks`` is true for a block that says that its addresses
     are known to have no location: then ``geolocation`` has locid 0 and nothing else, and if it wins, the address has no
-    answer.
+    answer. ``vrf`` is the routing domain whose block it is, empty for the global table.
     """
 
     block: IPBlock
@@ -39,6 +39,7 @@ class CoveringBlock:
     pending: bool = False
     source: str = "service"
     masks: bool = False
+    vrf: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,6 +72,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             allowed="a number of seconds greater than zero, or a number with a unit: s, m, h, d or w (36h)",
         ),
     ] = ""
+    vrf: Annotated[
+        str,
+        _about(
+            "lookups",
+            "The routing domain (VRF) in which the commands `lookup`, `enrich` and `explain` answer if none is named. "
+            "If empty, the global table.",
+            lookups=True,
+        ),
+    ] = ""
     stale: Annotated[
         Literal["serve", "warn", "refuse"],
         _about(

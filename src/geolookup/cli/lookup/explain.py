@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from geolookup.cli import exit_codes, output
-from geolookup.cli.options import as_of_option, json_option
+from geolookup.cli.options import as_of_option, in_vrf, json_option, vrf_option
 from geolookup.model.reports import AnswerSince, Explanation, FactsSince
 from geolookup.settings.times import in_words, shown
 from geolookup.sync import opening
@@ -16,8 +16,9 @@ from geolookup.sync import opening
 @click.command()
 @click.argument("address")
 @as_of_option
+@vrf_option
 @json_option
-def explain(address: str, as_of: str | None, as_json: bool) -> int:
+def explain(address: str, as_of: str | None, vrf: str | None, as_json: bool) -> int:
     """Say why ADDRESS resolves as it does: every block that covers it, which one wins, and why.
 
     \b
@@ -27,19 +28,22 @@ def explain(address: str, as_of: str | None, as_json: bool) -> int:
     Examples:
       geolookup explain 8.8.8.8
       geolookup explain 8.8.8.8 --as-of yesterday
+      geolookup explain 10.1.2.3 --vrf CUST-A
     """
     with opening.open_or_build(as_of=as_of) as geo:
-        found = geo.explain(address)
-    names = _site_names() if any(item.layer == "custom" for item in found.covering) else {}
+        found = in_vrf(geo, vrf).explain(address)
+    whose = next((item.vrf for item in found.covering if item.vrf), "")
+    names = _site_names(whose) if any(item.layer == "custom" for item in found.covering) else {}
     output.emit(as_json, lambda: explanation_object(found, names), lambda: _explanation_text(found, names))
     return exit_codes.NOT_COVERED if found.match is None and not found.facts else exit_codes.DONE
 
 
-def _site_names() -> dict[int, str]:
+def _site_names(vrf: str) -> dict[int, str]:
     from geolookup.sync.opening import edit_or_build  # late: most answers need no edits
 
     with edit_or_build() as editor:
-        return editor.site_names()
+        of_vrf = editor.vrf_places(vrf) if vrf else {}
+        return {**editor.site_names(), **{place.locid: name for name, place in of_vrf.items()}}
 
 
 def explanation_object(found: Explanation, names: Mapping[int, str]) -> dict[str, Any]:
@@ -60,6 +64,7 @@ def explanation_object(found: Explanation, names: Mapping[int, str]) -> dict[str
                 "pending": item.pending,
                 "source": item.source,
                 "masks": item.masks,
+                "vrf": item.vrf or None,
             }
             for item in found.covering
         ],
@@ -139,6 +144,7 @@ def _explanation_text(found: Explanation, names: Mapping[int, str]) -> list[str]
         if item.layer == "custom" and place.locid in names:
             what += f", site {names[place.locid]}"
         whose = "" if item.source in ("service", "custom") else f" of {item.source}"
+        whose = f" of the VRF {item.vrf}" if item.vrf else whose
         lines.append(f"  {verdict:<5} {item.block}  {what}{whose}: {item.reason}")
     lines += [f"  pending: {edit}" for edit in found.edits]
     for fact in found.facts:

@@ -43,8 +43,10 @@ class VrfsOfEdits:
 
     def write(self, name: str, path: str) -> None:
         """See `Vrfs`."""
-        builder = IndexBuilder("custom")
-        builder.add_places([(place, False) for place in self._local.vrf_places(name).values()])
+        places = self._local.vrf_places(name)
+        builder = IndexBuilder("custom", records=bool(places))
+        names = {place.locid: site for site, place in places.items()}
+        builder.add_places([(place, False) for place in places.values()], names)
         builder.write(path)
 
 

@@ -1,0 +1,59 @@
+"""The routing domain (VRF) of the settings, `explain` in a VRF, and the name of a site before its place."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from geolookup.lookup.engine import GeoLookup
+from tests.cli.lookup.test_lookup import command
+from tests.state.test_vrfs import state
+
+
+@pytest.fixture
+def geo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GeoLookup:
+    found = state(tmp_path / "state")
+    editor = found.edit()
+    editor.create(name="Paris office", country="FR", city="Paris", blocks=["10.1.0.0/16"])
+    editor.put_vrf_place("CUST-A", "Utrecht office", country="NL", city="Utrecht", blocks=["10.1.2.0/24"])
+    config = tmp_path / "geolookup.toml"
+    config.write_text('vrf = "CUST-A"\n')
+    monkeypatch.setenv("GEOLOOKUP_HOME", found.home)
+    monkeypatch.setenv("GEOLOOKUP_CONFIG", str(config))
+    return found
+
+
+def test_the_vrf_of_the_settings_is_that_of_lookups_unless_another_is_named(geo: GeoLookup, tmp_path: Path) -> None:
+    assert command("10.1.2.3").stdout.startswith(b"10.1.2.3\tUtrecht office: Utrecht, NL\t10.1.2.0-10.1.2.255")
+    assert b"Paris office: Paris" in command("lookup", "--vrf", "", "10.1.2.3").stdout
+    table = tmp_path / "a.csv"
+    table.write_text("ip,vrf\n10.1.2.3,\n")
+    assert command("enrich", str(table), "-", "--fields", "city").stdout.endswith(b"10.1.2.3,,Utrecht\n")
+    assert b",,Paris\n" in command("enrich", str(table), "-", "--fields", "city", "--vrf", "").stdout
+    (tmp_path / "geolookup.toml").write_text('vrf = "CUST-B"\n')
+    wrong = command("10.1.2.3")
+    assert (wrong.returncode, b"no VRF is named 'CUST-B'" in wrong.stderr) == (2, True)
+
+
+def test_explain_names_the_block_of_the_vrf_first(geo: GeoLookup) -> None:
+    told = command("explain", "10.1.2.3").stdout.decode().splitlines()
+    assert "wins  10.1.2.0/24" in told[1] or "wins  10.1.2.0-10.1.2.255" in told[1]
+    assert told[1].endswith("site Utrecht office of the VRF CUST-A: a block of the VRF CUST-A comes before all others")
+    assert told[2].endswith("site Paris office: a block of the VRF CUST-A covers the address")
+    covering = json.loads(command("explain", "10.1.2.3", "--json").stdout)["covering"]
+    assert [(item["vrf"], item["site"], item["wins"]) for item in covering][:2] == [
+        ("CUST-A", "Utrecht office", True),
+        (None, "Paris office", False),
+    ]
+    outside = geo.in_vrf("CUST-A").explain("10.1.9.9")
+    assert outside.since is not None
+    assert next((item.vrf, item.wins) for item in outside.covering) == ("", True)
+
+
+def test_the_name_of_a_site_stands_before_its_place(geo: GeoLookup) -> None:
+    for vrf in ("CUST-A", ""):
+        told = command("lookup", "10.1.9.9", "--vrf", vrf).stdout
+        assert told.startswith(b"10.1.9.9\tParis office: Paris, FR\t"), vrf
+    match = geo.match("10.1.2.3", vrf="CUST-A")
+    assert match is not None
+    assert match.site == "Utrecht office"

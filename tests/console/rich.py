@@ -55,6 +55,7 @@ class Rich:
             f"/custom/{self.created}",
             "/custom/create",
             f"{one}/update",
+            f"{one}/rename",
             f"{one}/add-block",
             f"{one}/delete",
             "/outbox",

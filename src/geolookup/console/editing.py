@@ -306,7 +306,15 @@ def _page(
     checked = _digest(values) if preview is not None and preview.counted else ""
     if step == "whole" and "HX-Request" in request.headers and "HX-Boosted" not in request.headers:
         return console.page(
-            request, "preview_part.html", status, edit=edit, preview=preview, wide=wide, checked=checked, error=error
+            request,
+            "preview_part.html",
+            status,
+            edit=edit,
+            preview=preview,
+            names=console.layer().names,
+            wide=wide,
+            checked=checked,
+            error=error,
         )
     return console.page(
         request,
@@ -319,6 +327,7 @@ def _page(
         seen=edit.shown(console),
         checked=checked,
         preview=preview,
+        names=console.layer().names,
         wide=wide,
         error=error,
         wrongs=wrongs or {},

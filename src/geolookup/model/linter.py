@@ -2,8 +2,9 @@
 
 import itertools
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from sortedcontainers import SortedKeyList, SortedList
@@ -31,17 +32,18 @@ class Finding:
     block: IPBlock | None
     others: tuple[tuple[int, IPBlock], ...] = ()
 
-    def describe(self) -> str:
-        """The finding in words."""
+    def describe(self, names: Mapping[int, str] = MappingProxyType({})) -> str:
+        """The finding in words; ``names`` are those of sites, which stand in place of their locids."""
         if self.kind == "gone":
             what = f"{self.block} belongs to" if self.block is not None else "there are pending edits of"
-            return f"{what} geolocation {self.locid}, which the service no longer lists"
-        who = f"{self.block} of {self.locid}"
-        named = ", ".join(f"{block} of {locid}" for locid, block in self.others[:_MOST_NAMED])
+            return f"{what} {names.get(self.locid, f'geolocation {self.locid}')}, which the service no longer lists"
+        who = f"{self.block} of {names.get(self.locid, self.locid)}"
+        named = ", ".join(f"{block} of {names.get(locid, locid)}" for locid, block in self.others[:_MOST_NAMED])
         if len(self.others) > _MOST_NAMED:
             named += f" and {len(self.others) - _MOST_NAMED} more"
+        first = min([self.locid, *(locid for locid, _ in self.others)])
         return {
-            "identical": f"{who} is {named} too: {min([self.locid, *(locid for locid, _ in self.others)])} wins",
+            "identical": f"{who} is {named} too: {names.get(first, first)} wins",
             "redundant": f"{who} is redundant: without it, {named} would give the same answers",
             "shadowed": f"{who} is shadowed: every address of it is won by {named}",
             "crossing": f"{who} crosses {named}: where they overlap, the narrower one wins",

@@ -1,6 +1,7 @@
 """The page Custom: the table, one geolocation, and every edit, shown before it is saved."""
 
 import re
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -343,7 +344,7 @@ def test_a_site_is_renamed_at_once_and_the_history_and_undo_say_so(console: Runn
     saved = mine.post(page, data={**hidden(form), "name": "Depot North", "step": "save"}).text
     assert "<h1>Depot North</h1>" in saved
     assert f"geolocation {locid} is named Depot North, no longer Depot 7." in saved
-    assert 'names of sites<span class="under">Depot 7 → Depot North' in saved
+    assert 'names of sites<span class="under long">Depot 7 → Depot North' in saved
     late = mine.post(page, data={**hidden(form), "name": "Depot South", "step": "save"})
     assert late.status_code == 409
     assert "It was changed meanwhile" in late.text
@@ -355,3 +356,14 @@ def test_a_site_is_renamed_at_once_and_the_history_and_undo_say_so(console: Runn
     assert "Depot North is named Depot 7 again" in undone
     assert "Depot North is named Depot 7 again." in mine.post("/custom/undo", data=hidden(undone)).text
     assert console.console.layer().names[locid] == "Depot 7"
+
+
+def test_problems_call_sites_by_their_names(console: RunningConsole, mine: Visitor) -> None:
+    with open_editor(console.home) as editor:
+        wide = editor.create(**{**NOTHING, "city": "Oldtown"}, name="Wide site", blocks=["11.40.0.0/24"])
+        editor.create(**NOTHING, name="Narrow A", blocks=["11.40.0.0/25"])
+        editor.create(**NOTHING, name="Narrow B", blocks=["11.40.0.128/25"])
+    problems = unescape(mine.get(f"/custom/{wide}").text)
+    assert "11.40.0.0-11.40.0.255 of Wide site is shadowed" in problems
+    assert "of Narrow A, " in problems
+    assert "of Narrow B" in problems

@@ -70,6 +70,7 @@ def paths(console: RunningConsole) -> tuple[str, ...]:
         *(
             "/custom/create",
             f"{one}/update",
+            f"{one}/rename",
             f"{one}/add-block",
             f"{one}/replace-block?old=10.0.1.0/24",
             f"{one}/delete",

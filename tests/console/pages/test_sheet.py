@@ -10,6 +10,7 @@ import pytest
 
 from geolookup.sites.file import read_sites
 from geolookup.sync.opening import open_editor
+from tests.files.test_workbooks import ods
 from tests.support.data.two_sources import NOTHING, state
 from tests.support.users.running_console import RunningConsole, Visitor, hidden
 
@@ -41,9 +42,27 @@ def upload(visitor: Visitor, text: str, name: str = "sites.csv") -> Any:
     )
 
 
-def test_a_sheet_is_dropped_looked_at_applied_and_undone(console: RunningConsole, browser: Any, tmp_path: Path) -> None:
-    sheet = tmp_path / "sites.csv"
-    sheet.write_text(HEAD + LODZ + LYON, encoding="utf-8")
+def written(path: Path, text: str) -> Path:
+    """A table as its name says: CSV, or a workbook with these cells."""
+    rows = [line.split(",") for line in text.splitlines()]
+    if path.suffix == ".csv":
+        path.write_text(text, encoding="utf-8")
+    elif path.suffix == ".ods":
+        cell = '<table:table-cell office:value-type="string"><text:p>{}</text:p></table:table-cell>'
+        ods(path, "".join(f"<table:table-row>{''.join(map(cell.format, row))}</table:table-row>" for row in rows))
+    else:
+        book = pytest.importorskip("openpyxl").Workbook()
+        for row in rows:
+            book.active.append(row)
+        book.save(path)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["csv", "xlsx", "ods"])
+def test_a_sheet_is_dropped_looked_at_applied_and_undone(
+    console: RunningConsole, browser: Any, tmp_path: Path, kind: str
+) -> None:
+    sheet = written(tmp_path / f"sites.{kind}", HEAD + LODZ + LYON)
     watched = console.tab(browser)
     tab = watched.page()
     tab.goto(f"{console.url}/custom")
@@ -55,7 +74,7 @@ def test_a_sheet_is_dropped_looked_at_applied_and_undone(console: RunningConsole
     assert "640 IPv4" in tab.get_by_role("region", name="Whose answer would change").inner_text()
     assert not sites(console) & {"Lyon"}
     tab.get_by_role("button", name="Make these changes").click()
-    assert "5 changes made from sites.csv" in tab.get_by_role("status").inner_text()
+    assert f"5 changes made from sites.{kind}" in tab.get_by_role("status").inner_text()
     assert sites(console) >= {"Lyon", "Łódź office"}
     tab.get_by_role("link", name="Undo the last change of sites").click()
     assert "5 changes" in tab.locator("main").inner_text()

@@ -135,6 +135,7 @@ def one(request: AnyRequest, console: NamedDependency[Console], locid: FromPath[
         laid=laid,
         place=laid.place,
         name=layer.names.get(laid.place.locid, ""),
+        names=layer.names,
         findings=findings,
         doubtful=doubtful,
         stored=stored,

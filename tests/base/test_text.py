@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from geolookup.base.text import harmless_json, shown_degrees, size
+from geolookup.base.text import fields_text, harmless_json, shown_degrees, size
 from geolookup.columns import cells
 
 
@@ -52,3 +52,8 @@ def test_degrees_of_32_bits_are_shown_as_the_shortest_that_reads_back(value: flo
     assert cells.shown_degrees(pa.array([value, single(value), None])).to_pylist() == [
         shown_degrees(value), shown_degrees(single(value)), None
     ]  # fmt: skip
+
+
+def test_fields_on_a_line_have_the_degrees_as_they_are_shown() -> None:
+    fields = {"country": "DE", "region": "", "latitude": single(50.1109), "longitude": 8.6821298, "dmacode": None}
+    assert fields_text(fields) == "country DE, latitude 50.1109, longitude 8.6821298"

@@ -225,3 +225,14 @@ def test_the_working_directory_does_not_matter(tmp_path: Path, monkeypatch: pyte
     assert run(["8.8.8.8"]) == 0
     result = subprocess.run([*forked(), "-m", "geolookup", "8.8.8.8"], check=False, timeout=60, capture_output=True)
     assert result.returncode == 0
+
+
+def test_list_shows_degrees_of_32_bits_as_the_shortest_that_reads_back(
+    home: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    publish(home, [place(1, "10.0.0.0/8", country="DE", latitude=50.11090087890625, longitude=8.682129859924316)])
+    assert run(["list", "--country", "DE"]) == 0
+    assert "latitude 50.1109, longitude 8.68213," in capsys.readouterr().out.replace("\t", ",")
+    assert run(["list", "--country", "DE", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["latitude"], found["longitude"]) == (50.1109, 8.68213)

@@ -95,7 +95,8 @@ def network_text(facts: "Mapping[str, Any]") -> str:
 
 def fields_text(fields: "Mapping[str, object]") -> str:
     """The fields of a geolocation as text on a line: the name and value of each that is known; "" if none is."""
-    return ", ".join([f"{name} {value}" for name, value in fields.items() if value not in (None, "")])
+    shown = {name: shown_degrees(value) if isinstance(value, float) else value for name, value in fields.items()}
+    return ", ".join([f"{name} {value}" for name, value in shown.items() if value not in (None, "")])
 
 
 def harmless_json(line: str) -> str:

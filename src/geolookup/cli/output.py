@@ -324,8 +324,12 @@ def chosen_result(record: Mapping[str, Any], only: Sequence[str], *, as_json: bo
 
 def flat_match(match: Match) -> dict[str, Any]:
     """The object for an answer, with its degrees as they are shown."""
-    found: dict[str, Any] = match.flat()
-    return found | {name: shown_degrees(found[name]) for name in DEGREES if found[name] is not None}
+    return with_shown_degrees(match.flat())
+
+
+def with_shown_degrees(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Members of an answer or a geolocation, with its degrees as they are shown."""
+    return {**found, **{name: shown_degrees(found[name]) for name in DEGREES if found[name] is not None}}
 
 
 def flat_answer(

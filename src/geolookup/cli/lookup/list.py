@@ -131,7 +131,8 @@ def list_geolocations(
     rows = islice(chain(first, found), top)
     if as_json or only is not None:
         each = (
-            {"locid": place.locid, **place.fields(), "blocks": count, "source": name} for place, count, name in rows
+            {"locid": place.locid, **output.with_shown_degrees(place.fields()), "blocks": count, "source": name}
+            for place, count, name in rows
         )
         output.chosen_results(each, only or _NAMES, as_json=as_json)
         return

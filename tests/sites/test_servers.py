@@ -498,6 +498,15 @@ def test_a_refresh_reads_the_server_first(newest: NetBoxServer, ready: Path, edi
     assert "refresh FAILED" not in told("status")
 
 
+def test_a_refresh_without_sources_only_reads_the_server(ready: Path, editor: Editor) -> None:
+    ready.write_text("[sites]" + ready.read_text().partition("[sites]")[2] + 'apply = "apply"\n')
+    done = command("refresh", "--json")
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["failures"], found["pull"]) == (0, [], None)
+    assert (found["sites"]["outcome"], found["changed"]) == ("applied", True)
+    assert set(editor.sites()) == {"Munich", "Bonn", "Austin"}
+
+
 @pytest.mark.parametrize(
     ("more", "why"),
     [

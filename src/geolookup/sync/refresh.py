@@ -201,6 +201,8 @@ def _run(
         run.check_edits()
         if sites is not None and before is not None:
             _sites(report, sites)
+        if sites is not None and settings.url is None and not settings.stack:
+            return  # a server of sites is all that it asks
         if settings.url is None:
             _pull(run, settings, None, report, url_moved, None, progress)
             return

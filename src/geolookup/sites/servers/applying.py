@@ -4,6 +4,7 @@ What the server had the last time that it was applied is kept in edits.db: so a 
 VRFs that are gone there are emptied here. What waits for a person is kept there, too.
 """
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -28,11 +29,16 @@ _LAST: Final = "sites_server"
 
 
 class _Last(msgspec.Struct):
-    """What a server had when it was applied last: the rows of each list, and the VRFs that had sites."""
+    """What a server had when it was applied last: the rows of each list, and the VRFs that had sites.
+
+    ``digest`` is of all that its sites were, and ``edits`` the counter of edits after it.
+    """
 
     url: str = ""
     counts: dict[str, int] = {}
     vrfs: list[str] = []
+    digest: str = ""
+    edits: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,14 +132,32 @@ def apply_server(
             vrfs=sorted({site.vrf for site in found.sites if site.vrf}),
         )
         with editor.sessions.transaction() as session:
+            kept.digest, kept.edits = _digest(found), session.outbox.head
             session.outbox.keep_setting(_LAST, msgspec.json.encode(kept).decode())
             session.outbox.keep_setting(SITES_WAIT, "")
+            for vrf in parts:  # all of this is one apply: what it changed elsewhere is no news to a VRF
+                session.steps.note_apply(vrf)
     return ServerPlan(sites=made, vrfs=vrfs, held=())
 
 
 def _last(editor: Editor) -> _Last:
     kept = editor.sessions.ask(lambda session: session.outbox.setting(_LAST))
     return msgspec.json.decode(kept, type=_Last) if kept else _Last()
+
+
+def _is_as_applied(editor: Editor, found: ServerSites) -> bool:
+    """True if the server has what was applied last, and nothing was edited here since: there is nothing to plan."""
+    last, head = editor.sessions.ask(lambda session: (_last(editor), session.outbox.head))
+    return (last.url, last.edits) == (found.origin, head) and last.digest == _digest(found)
+
+
+def _digest(found: ServerSites) -> str:
+    """One hash of all sites with their blocks, and of the rows of each list."""
+    said = hashlib.sha256(msgspec.json.encode(found.counts, order="sorted"))
+    for site in found.sites:
+        blocks = [(block.family, str(block.first), str(block.last)) for block in site.blocks]
+        said.update(msgspec.json.encode((site.vrf, site.name, site.fields, blocks)))
+    return said.hexdigest()
 
 
 def _parts(found: ServerSites, last: _Last) -> dict[str, list]:  # type: ignore[type-arg]
@@ -166,18 +190,26 @@ def run_server(editor: Editor, settings: Settings) -> SitesRun:
     """
     problems = Problems()
     found = read_server(settings, problems)
-    plan, outcome = _planned_or_applied(editor, found, settings, problems)
     kind = settings.sites.kind
+    look, make = f"geolookup custom plan --from {kind}", f"geolookup custom apply --from {kind}"
+    if not problems.all and _is_as_applied(editor, found):
+        notes, sites = tuple(problems.said), len(found.sites)
+        run = SitesRun(
+            outcome="unchanged", url=found.origin, sites=sites, changes=0, plan=look, apply=make, notes=notes
+        )
+        _keep_waiting(editor, run)
+        return run
+    plan, outcome = _planned_or_applied(editor, found, settings, problems)
     changed = [f"{conflict.describe()}: say what stays, with --keep" for conflict in plan.conflicts]
     run = SitesRun(
         outcome=outcome,
         url=found.origin,
         sites=len(found.sites),
         changes=plan.number,
-        plan=f"geolookup custom plan --from {kind}",
-        apply=f"geolookup custom apply --from {kind}{' --accept' if plan.held else ''}",
         reasons=(*plan.held, *changed),
         notes=(*problems.said, *plan.sites.notes),
+        plan=look,
+        apply=f"{make}{' --accept' if plan.held else ''}",
     )
     _keep_waiting(editor, run)
     return run

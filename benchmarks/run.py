@@ -14,8 +14,8 @@ from benchmarks.figures import RECORDED, figures, gather
 
 NAMES = (
     *("startup", "opening", "lookup", "native", "matches", "segments", "columns", "facts", "logs", "memory", "sizes"),
-    *("enrich", "sync", "sources", "records", "disk", "service_list", "flatten", "guard", "edits", "exports"),
-    *("service_load", "one_worker", "share", "console", "compat", "install", "fleet", "vrfs", "sites"),
+    *("enrich", "sync", "sources", "records", "city", "disk", "service_list", "flatten", "guard", "edits"),
+    *("exports", "service_load", "one_worker", "share", "console", "compat", "install", "fleet", "vrfs", "sites"),
 )
 _PACKAGES = (
     *("geolookup", "numpy", "pyarrow", "msgspec", "httpx", "litestar", "uvicorn", "sqlalchemy", "psycopg"),

@@ -151,6 +151,18 @@ def test_a_row_that_was_deleted_from_an_export_is_no_conflict(editor: Editor, tm
     assert apply(editor, path).summary.deleted == 1
 
 
+def test_what_others_changed_is_not_deleted_by_a_file_that_dropped_it(editor: Editor, tmp_path: Path) -> None:
+    apply(editor, sheet(tmp_path, HEAD + BONN + ULM))
+    path = export(editor, tmp_path)
+    lines = Path(path).read_text("utf-8").splitlines(keepends=True)
+    Path(path).write_text("".join(line for line in lines if "Ulm" not in line), "utf-8")
+    editor.update(editor.sites()["Ulm"], city="Neu-Ulm")
+    with pytest.raises(ChangedSinceError, match=r"Ulm: .* changed it at .*, and the file does not have it"):
+        apply(editor, path)
+    assert apply(editor, path, THEIRS).edits == ()
+    assert cities(editor)["Ulm"] == "Neu-Ulm"
+
+
 @pytest.mark.parametrize("by_file", [True, False])
 def test_what_others_deleted_since_does_not_come_back_without_a_word(
     editor: Editor, tmp_path: Path, by_file: bool

@@ -52,6 +52,37 @@ def test_more_deleted_than_a_replica_had_shown_is_told(person: Person, monkeypat
     assert "the service deleted 3 blocks of geolocation -1, and its list had 2: look whether" in person.said
 
 
+def test_a_block_that_is_given_again_after_all_were_removed_stays(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "replace-block", locid, "10.1.0.0/24", "10.2.0.0/24")
+    person("custom", "clear-blocks", locid)
+    person("push")
+    person("custom", "add-block", locid, "10.1.0.0/24")
+    settle()
+    person("sync")
+    assert person.looks_up("10.1.0.1", "10.2.0.1") == [-1, 1]
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
+
+
+def test_blocks_that_were_all_removed_do_not_come_back_with_a_decision_about_another_edit(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "clear-blocks", locid)
+    person("push")
+    person("custom", "update", locid, "--areacode", "030")
+    place = person.upstream.places[-1]
+    renamed = tuple({**place.as_fields(), "areacode": "040"}.values())
+    person.upstream.colleague_changes(-1, type(place)(renamed, place.blocks), who="a colleague")
+    settle()
+    person("refresh", exits=3)
+    person("outbox", "retry", json.loads(person("outbox", "list", "--json"))[-1]["id"])
+    settle()
+    person("refresh")
+    assert person.there == {-1: ("Berlin", [])}
+    assert person.upstream.places[-1].as_fields()["areacode"] == "030"
+    assert person.looks_up("10.1.0.1") == [1]
+
+
 def test_a_removal_leaves_alone_what_a_colleague_took_besides(person: Person) -> None:
     locid = person.has("10.1.0.0/24", "10.2.0.0/24", "10.3.0.0/24")
     place = person.upstream.places[-1]

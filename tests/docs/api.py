@@ -20,8 +20,6 @@ INTERNAL = {
     "Editor.sites": "belongs to `geolookup custom apply`",
     "GeoLookup.__init__": "`open` makes them",
     "GeoLookup.look_soon": "edits of this process announce themselves by it",
-    "OutboxRow.edit": "the push works with it; `payload` and `describe` say the same",
-    "OutboxRow.against": "`base` says the same",
     "OutboxRow.changed": "the push works with it",
     **dict.fromkeys((f"OutboxRow.{name}" for name in ("concluded", "intent", "number")), "the push works with it"),
     "Editor.hold": "the command line and the console show by it what the service has",

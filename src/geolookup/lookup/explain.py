@@ -387,5 +387,5 @@ def _age(row: OutboxRow) -> tuple[str, int]:
 
 def _concerns(row: OutboxRow, family: "Family", value: int) -> bool:
     """True if an edit can have changed the answer of an address: if it names blocks, one of them must hold it."""
-    named = row.edit.names
+    named = [block for block in (row.intent.old, row.intent.new) if block is not None]
     return not named or any(block.family == family and block.first <= value <= block.last for block in named)

@@ -11,9 +11,9 @@ from geolookup.model.fields import FIELD_NAMES
 from geolookup.model.types import Geolocation, IPBlock
 from geolookup.sites.site import block_text, blocks_text
 from geolookup.state.editor import Editor
-from geolookup.state.edits.outbox.operations import Create, Update
+from geolookup.state.edits.outbox.payload import values_of
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow
-from geolookup.state.edits.places.place import Content
+from geolookup.state.edits.places.place import Content, Intent
 from geolookup.state.edits.superfluous import superfluous
 
 
@@ -127,7 +127,7 @@ def make(editor: Editor, change: Change, names: dict[str, int]) -> Change:
         assert change.fields is not None
         fields = checked_fields(change.fields, bare=not editor.has_service())
         with editor.sessions.transaction() as session:
-            names[change.site] = session.create(Create(fields=fields), change.locid)
+            names[change.site] = session.create(fields, change.locid)
         return replace(change, locid=names[change.site])
     assert change.locid is not None
     match change.kind:
@@ -138,7 +138,7 @@ def make(editor: Editor, change: Change, names: dict[str, int]) -> Change:
             fields = checked_fields(change.fields, bare=not editor.has_service())
             with editor.sessions.transaction() as session:
                 shown, local, _ = session.find(change.locid)
-                session.add(Update(fields=fields), local, shown)
+                session.add(Intent(what="update", values=values_of(fields)), local, shown)
         case Kind.DELETE:
             editor.delete(change.locid)
         case Kind.CLEAR_BLOCKS:

@@ -173,8 +173,8 @@ def _undoable(row: OutboxRow) -> OutboxRow:
 
 
 def _of_row(row: OutboxRow) -> LayerChange:
-    before = row.against
-    became = row.intent.applied(row.against)
+    before = row.intent.base
+    became = row.intent.applied(row.intent.base)
     return LayerChange(locid=row.locid, before=before, after=became)
 
 

@@ -30,19 +30,10 @@ from geolookup.state.base.signals import Terminated, terminate
 from geolookup.state.base.sqlite import RUN_WAIT_S
 from geolookup.state.edits import decisions
 from geolookup.state.edits.layer import Laid
-from geolookup.state.edits.outbox.operations import (
-    AddBlock,
-    ClearBlocks,
-    Create,
-    Delete,
-    RemoveBlock,
-    ReplaceBlock,
-    Update,
-)
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import described, values_of
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
-from geolookup.state.edits.places.place import Content
+from geolookup.state.edits.places.place import Content, Intent
 from geolookup.state.edits.places.reconcile import Hold
 from geolookup.state.edits.session import EditSession, Left, Lists
 from geolookup.state.publishing.directory import StateDirectory
@@ -160,12 +151,12 @@ class Editor:
             if bare := given["latitude"] is None and given["longitude"] is None:
                 bare = not has_service(session.published)
                 given |= self._coordinates(session, given, final=bare)
-            locid = session.create(Create(fields=meant_fields(given, bare=bare)))
+            locid = session.create(meant_fields(given, bare=bare))
             if name is not None:
                 session.name_by_hand(name, locid)
             for block in found:
                 session.require_free(block, session.find(locid)[2].place)
-                session.add(AddBlock(block=block), locid, locid)
+                session.add(Intent(what="add_block", new=block), locid, locid)
         return locid
 
     @staticmethod
@@ -196,7 +187,7 @@ class Editor:
             after = meant_fields({**before, **fields}, before, bare=not has_service(session.published))
             if after == before:
                 raise EditError(f"geolocation {locid} has these values already: nothing was changed")
-            session.add(Update(fields=after), local, shown)
+            session.add(Intent(what="update", values=values_of(after)), local, shown)
 
     def rename(self, locid: int, name: str) -> str | None:
         """Give a custom geolocation the name of a site, in place of the one that it has; no service hears of it.
@@ -221,13 +212,13 @@ class Editor:
             shown, local, laid = session.find(locid)
             mine = [row for row in laid.edits if row.locid == local]
             never_sent = all(row.never_sent for row in mine)
-            if mine and isinstance(mine[0].edit, Create) and never_sent:
+            if mine and mine[0].intent.what == "create" and never_sent:
                 for row in mine:
                     session.outbox.change(row.id, state=State.DROPPED, problem="deleted before it was sent")
                 session.forget(shown)
                 session.record("delete", shown, described(laid.place), None, "forgotten: it was never sent")
                 return
-            session.add(Delete(), local, shown)
+            session.add(Intent(what="delete"), local, shown)
 
     def add_block(
         self, locid: int, first: "BlockLike", last: "AddressLike | None" = None, *, wide: bool = False
@@ -247,7 +238,7 @@ class Editor:
         with self._sessions.transaction() as session:
             shown, local, laid = session.find(locid)
             session.require_free(block, laid.place)
-            session.add(AddBlock(block=block), local, shown)
+            session.add(Intent(what="add_block", new=block), local, shown)
         return block
 
     def replace_block(
@@ -272,7 +263,7 @@ class Editor:
             shown, local, laid = session.find(locid)
             session.require_block(block, laid.place)
             session.require_free(new_block, laid.place)
-            session.add(ReplaceBlock(block=block, new_block=new_block), local, shown)
+            session.add(Intent(what="replace_block", old=block, new=new_block), local, shown)
         return block, new_block
 
     def remove_block(self, locid: int, first: "BlockLike", last: "AddressLike | None" = None) -> IPBlock:
@@ -284,7 +275,7 @@ class Editor:
         with self._sessions.transaction() as session:
             shown, local, laid = session.find(locid)
             session.require_block(block, laid.place)
-            session.add(RemoveBlock(block=block), local, shown)
+            session.add(Intent(what="remove_block", old=block), local, shown)
         return block
 
     def clear_blocks(self, locid: int) -> int:
@@ -296,7 +287,7 @@ class Editor:
             shown, local, laid = session.find(locid)
             count = len(laid.place.ipblocks)
             if count:
-                session.add(ClearBlocks(), local, shown)
+                session.add(Intent(what="clear_blocks"), local, shown)
         return count
 
     # Questions

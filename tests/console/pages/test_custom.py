@@ -10,7 +10,6 @@ import pytest
 
 from geolookup.console.console import Console
 from geolookup.settings.table import Settings
-from geolookup.state.edits.outbox.operations import Create
 from geolookup.state.edits.session import EditSession
 from geolookup.sync.opening import open_editor
 from tests.support.data.two_sources import NOTHING
@@ -93,8 +92,8 @@ def test_a_country_in_words_and_swapped_coordinates_are_refused_as_by_the_comman
                 assert 'value="Nowhere"' in answer.text
     # What is there already may stay: only what was changed is looked at.
     with open_editor(console.home) as editor:
-        edit = Create(fields={**NOTHING, "city": "Oldtown", "country": "Germany"})  # as an earlier version took it
-        old = editor.sessions.edit(EditSession.create, edit)
+        fields = {**NOTHING, "city": "Oldtown", "country": "Germany"}  # as an earlier version took it
+        old = editor.sessions.edit(EditSession.create, fields)
     fields = {**dict.fromkeys(NOTHING, ""), "latitude": "1.5", "longitude": "2.5", "country": "Germany", "city": "Y"}
     assert f"updated geolocation {old}" in save(mine, f"/custom/{old}/update", **fields).text
     assert len(console.console.layer().laid) == before + 2

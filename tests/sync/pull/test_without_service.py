@@ -67,7 +67,7 @@ def test_a_service_that_comes_gets_what_was_made_here_and_it_is_pending_again(ho
         match = geo.match("10.0.1.1")
         assert match is not None
         assert (match.source, match.pending, geo.status().pending_edits) == ("custom", True, 2)
-    assert [type(row.edit).__name__ for row in Editor(home).pending()] == ["Create", "AddBlock"]
+    assert [row.operation for row in Editor(home).pending()] == ["create", "add_block"]
 
 
 def test_when_the_service_leaves_the_custom_layer_stays_as_it_stands(home: str, office: Path) -> None:
@@ -145,7 +145,7 @@ def test_another_service_gets_one_create_for_each_custom_geolocation_that_it_nev
             ("Stranger", False),
             ("Mine", True),
         ]
-        assert sorted(type(row.edit).__name__ for row in Editor(home).pending()) == ["AddBlock"] * 3 + ["Create"] * 3
+        assert sorted(row.operation for row in Editor(home).pending()) == ["add_block"] * 3 + ["create"] * 3
         pull(directory, new)
         push_all(home, new)
         pull(directory, new)
@@ -194,7 +194,7 @@ def test_what_was_carried_is_queued_once_though_the_publish_is_cut_off(
         assert [match and match[1] for match in answers(home, "192.168.0.1")] == ["Theirs"]
         pull(directory, with_service(other.url, office))
     assert [match and match[1:] for match in answers(home, "192.168.0.1")] == [("Theirs", True)]
-    assert [type(row.edit).__name__ for row in Editor(home).pending()] == ["Create", "AddBlock"]
+    assert [row.operation for row in Editor(home).pending()] == ["create", "add_block"]
 
 
 def cut_off(*_: object, **__: object) -> None:

@@ -33,7 +33,6 @@ from geolookup.model.errors import EditError, GeoLookupError, RequestRefusedErro
 from geolookup.model.fields import DEGREES, FIELD_NAMES, UNKNOWN
 from geolookup.sites.site import block_text
 from geolookup.state.editor import Editor
-from geolookup.state.edits.outbox.operations import Create, SettingFields, TakingBlock
 from geolookup.state.edits.outbox.payload import described
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.places.choosing import CHOICES
@@ -178,7 +177,7 @@ def conflict_lines(row: OutboxRow, hold: Hold | None) -> list[Line]:
     theirs = None if its_content is None else _texts(its_content)
     lines = []
     for name in (*FIELD_NAMES, "blocks"):
-        if not isinstance(row.edit, SettingFields) and name != "blocks" and theirs is None:
+        if not row.intent.values and name != "blocks" and theirs is None:
             continue
         its = None if not known else "(gone)" if theirs is None else theirs[name]
         lines.append(
@@ -236,7 +235,7 @@ class Decision(Edit):
 
     def now(self) -> dict[str, str]:
         """See `Edit`."""
-        fields = field_texts(self.row.edit.fields) if isinstance(self.row.edit, SettingFields) else {}
+        fields = field_texts(self.row.payload.get("fields", {}))
         return {"change": wording.edit(self.row, self.sites), "state": wording.state(self.row.state), **fields}
 
     def begin(self, request: AnyRequest) -> Values:
@@ -274,27 +273,26 @@ class _Amend(Decision):
 
     def __init__(self, row: OutboxRow, hold: Hold | None, names: Mapping[int, str]) -> None:
         super().__init__(row, hold, names)
-        self.has_fields = isinstance(row.edit, SettingFields)
-        self.block_label = "Network" if isinstance(row.edit, TakingBlock) else ""
+        self.has_fields = bool(row.intent.values)
+        self.block_label = "Network" if row.intent.new is not None else ""
 
     @classmethod
     def fits(cls, row: OutboxRow) -> bool:
         waits = row.state in (State.QUEUED, *PERSON_STATES)
-        return waits and isinstance(row.edit, SettingFields | TakingBlock)
+        return waits and (bool(row.intent.values) or row.intent.new is not None)
 
     def heading(self, values: Values) -> str:  # noqa: ARG002
         return f"Change what change {self.row.id} sends"
 
     def begin(self, request: AnyRequest) -> Values:  # noqa: ARG002
-        fields = field_texts(self.row.edit.fields) if isinstance(self.row.edit, SettingFields) else {}
-        block = self.row.edit.takes if isinstance(self.row.edit, TakingBlock) else None
+        fields = field_texts(self.row.payload.get("fields", {}))
+        block = self.row.intent.new
         return {**fields, **({} if block is None else {"block": block_text(block)})}
 
     def does(self, values: Values) -> Does:
-        edit = self.row.edit
         fields: dict[str, Any] = {}
-        if isinstance(edit, SettingFields):
-            shown, given = field_texts(edit.fields), typed_fields(values)
+        if self.has_fields:
+            shown, given = field_texts(self.row.payload["fields"]), typed_fields(values)
             fields = {name: given[name] for name in shown if values[name] != typed(shown[name])}
         block = range_ends(values["block"]) if self.block_label else None
 
@@ -315,7 +313,7 @@ class _Drop(Decision):
     def __init__(self, row: OutboxRow, hold: Hold | None, names: Mapping[int, str]) -> None:
         super().__init__(row, hold, names)
         self.link = self.button = _words(hold)[1]
-        if isinstance(row.edit, Create):
+        if row.intent.what == "create":
             self.hint = "Later changes of this site, which was not created yet, are dropped with it."
 
     @classmethod
@@ -340,7 +338,7 @@ class _Adopt(Decision):
 
     @classmethod
     def fits(cls, row: OutboxRow) -> bool:
-        return row.state in PERSON_STATES and isinstance(row.edit, Create)
+        return row.state in PERSON_STATES and row.intent.what == "create"
 
     def heading(self, values: Values) -> str:  # noqa: ARG002
         return "Say which of the service's geolocations it is"

@@ -11,11 +11,10 @@ from geolookup.model.named import block_of, require_narrow
 from geolookup.model.types import is_provisional
 from geolookup.state.base.clock import now_text
 from geolookup.state.edits.outbox.kept import Kept
-from geolookup.state.edits.outbox.operations import Create, SettingFields, TakingBlock
-from geolookup.state.edits.outbox.payload import content_of
+from geolookup.state.edits.outbox.payload import content_of, fields_of, values_of
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.places.choosing import CHOICES, Choice, chosen, put_back
-from geolookup.state.edits.places.place import Content
+from geolookup.state.edits.places.place import Content, Intent
 from geolookup.state.edits.places.reconcile import Hold, owed_blocks
 from geolookup.state.edits.session import EditSession
 
@@ -66,29 +65,28 @@ def amend(
     row = session.outbox.row(number)
     if row.state not in (State.QUEUED, State.HELD, State.REJECTED):
         raise EditError(f"edit {number} is {row.state}, so what it says is settled: make a new edit")
-    edit = row.edit
+    intent: Intent = row.intent
+    changes: dict[str, Any] = {}
     if fields:
-        if not isinstance(edit, SettingFields):
+        if not intent.values:
             raise EditError(f"edit {number} is to {row.describe()}: it has no fields")
-        edit = type(edit)(fields=meant_fields({**edit.fields, **fields}, edit.fields))
+        before = fields_of(intent.values)
+        changes["values"] = values_of(meant_fields({**before, **fields}, before))
     if block is not None:
-        if not isinstance(edit, TakingBlock):
+        if intent.new is None:
             raise EditError(f"edit {number} is to {row.describe()}: drop it, and make a new edit")
         wanted = block_of(*block)
         laid = session.layer.get(session.shown(row.locid))
-        if wanted != edit.takes:
+        if wanted != intent.new:
             require_narrow(wanted, wide=wide)
-        if laid is not None and wanted != edit.takes:
+        if laid is not None and wanted != intent.new:
             session.require_free(wanted, laid.place)
-        edit = edit.taking(wanted)
+        changes["new"] = wanted
     if row.state in PERSON_STATES:
         row = retry(session, number)
     kept = session.ledger.of(row.locid)
-    session.outbox.change(row.id, payload=edit.payload)
-    row = session.outbox.row(row.id)
-    intents = tuple(row.intent if intent.id == number else intent for intent in kept.place.intents)
-    rows = {**kept.rows, number: row}
-    session.ledger.save(replace(kept, rows=rows), replace(kept.place, intents=intents, refused=None))
+    intents = tuple(replace(each, **changes) if each.id == number else each for each in kept.place.intents)
+    session.ledger.save(kept, replace(kept.place, intents=intents, refused=None))
     session.note_decision("edit", row, State.QUEUED)
     return session.outbox.row(number)
 
@@ -107,7 +105,7 @@ def drop(session: EditSession, number: int) -> list[OutboxRow]:
         left = [session.outbox.row(each) for each in sorted(gone)]
         return [each for each in left if each.state == State.DROPPED] or [session.outbox.row(number)]
     given_up = [row]
-    if isinstance(row.edit, Create):
+    if row.intent.what == "create":
         given_up += [each for each in kept.pending if each.id > number]
     ids = {each.id for each in given_up}
     place = replace(kept.place, intents=tuple(intent for intent in kept.place.intents if intent.id not in ids))
@@ -136,7 +134,7 @@ def adopt(session: EditSession, number: int, locid: int) -> OutboxRow:
         sent = [Content(intent.values) for intent in kept.place.intents if intent.what == "create"]
         theirs = dict(hold.also).get(locid) or listed.get(locid) or kept.place.acknowledged or next(iter(sent), None)
     for each in kept.rows.values():
-        if isinstance(each.edit, Create):
+        if each.intent.what == "create":
             session.outbox.change(each.id, state=State.DONE, acknowledged_at=now_text(), problem=None)
     kept = session.ledger.of(row.locid)
     return _choose(session, row, kept, replace(hold, number=locid, theirs=theirs), "same", "adopt")

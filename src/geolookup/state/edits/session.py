@@ -3,6 +3,8 @@
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec.structs import replace
+
 from geolookup.model.checked import wrong_name
 from geolookup.model.errors import BlockError, DefaultGeolocationError, EditError, UnknownGeolocationError
 from geolookup.model.named import locid_of
@@ -14,10 +16,9 @@ from geolookup.state.edits.layer import Laid, laid
 from geolookup.state.edits.outbox.baselines import keep_published
 from geolookup.state.edits.outbox.history import begin_step, insert_history
 from geolookup.state.edits.outbox.ledger import Ledger
-from geolookup.state.edits.outbox.operations import Create, Delete, Edit
-from geolookup.state.edits.outbox.payload import content_of, described, geolocation
+from geolookup.state.edits.outbox.payload import content_of, described, geolocation, values_of
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
-from geolookup.state.edits.places.place import Content
+from geolookup.state.edits.places.place import Content, Intent
 from geolookup.state.edits.steps import SITES, Steps
 from geolookup.state.edits.vrfs import VrfPlaces
 from geolookup.state.generations.cache import Cache, digest
@@ -189,7 +190,7 @@ class EditSession:
         return [
             shown
             for shown, laid in sorted(self.layer.items(), reverse=True)
-            if shown not in listed and laid.edits and laid.edits[0].against is not None
+            if shown not in listed and laid.edits and laid.edits[0].intent.base is not None
         ]
 
     @property
@@ -199,8 +200,8 @@ class EditSession:
             self._step = begin_step(self._database)
         return self._step
 
-    def create(self, edit: Create, number: int | None = None) -> int:
-        """Add a create, for a new provisional locid, or for ``number``, which must be among the `forgotten`."""
+    def create(self, fields: Mapping[str, Any], number: int | None = None) -> int:
+        """Add a create with these fields, for a new provisional locid, or for ``number``, one of the `forgotten`."""
         listed = self.listed
         made = keep_published(
             self._database,
@@ -208,7 +209,7 @@ class EditSession:
             lambda: {place.locid: digest(place) for place in listed.custom},
         )
         locid = self.ledger.create(made=made) if number is None else number
-        self.add(edit, locid, locid)
+        self.add(Intent(what="create", values=values_of(fields)), locid, locid)
         return locid
 
     def find(self, locid: int) -> tuple[int, int, Laid]:
@@ -280,13 +281,13 @@ class EditSession:
             hint = f": it has {', '.join(near[:5])}" if near else ""
             raise BlockError(f"geolocation {place.locid} has no block {block}{hint}")
 
-    def add(self, edit: Edit, local: int, shown: int) -> None:
+    def add(self, intent: Intent, local: int, shown: int) -> None:
         """Add the edit to the outbox, the layer and the history."""
         before = self.layer.get(shown)
         base = None if before is None else content_of(before.place)
         if base is not None:
             local = self.ledger.place_of(shown, base, seen=self.listed.begun.counter)
-        row = self.outbox.add(edit, local, base=base)
+        row = self.outbox.add(replace(intent, base=base), local)
         content = row.intent.applied(base)
         self.layer.pop(shown, None)
         after = None if content is None else geolocation(shown, content)
@@ -294,7 +295,7 @@ class EditSession:
         if after is not None:
             self.layer[shown] = Laid(place=after, edits=(*(before.edits if before else ()), row))
         then = None if base is None else described(base)
-        self.record(str(edit.operation), shown, then, described(content), str(State.QUEUED), at=row.created_at)
+        self.record(intent.what, shown, then, described(content), str(State.QUEUED), at=row.created_at)
 
     def forget(self, shown: int) -> None:
         """Leave out a geolocation that the service never heard of."""
@@ -307,8 +308,8 @@ class EditSession:
         found = {}
         for local, row in newest.items():
             shown = self.shown(local)
-            if isinstance(row.edit, Delete) and row.never_sent and row.against is not None and shown not in self.layer:
-                found[shown] = geolocation(shown, row.against)
+            if row.intent.what == "delete" and row.never_sent and row.intent.base and shown not in self.layer:
+                found[shown] = geolocation(shown, row.intent.base)
         return found
 
     def before_unsent(self) -> dict[int, Content | None]:
@@ -323,12 +324,12 @@ class EditSession:
             if not row.never_sent:
                 sent.add(shown)
             elif shown not in found:
-                found[shown] = row.against
+                found[shown] = row.intent.base
         return {shown: content for shown, content in found.items() if shown not in sent}
 
     def forgotten(self) -> set[int]:
         """The provisional locids of what was created here and deleted before anything of it was sent."""
-        rows = [row for row in self.outbox.rows(State.DROPPED) if isinstance(row.edit, Create)]
+        rows = [row for row in self.outbox.rows(State.DROPPED) if row.intent.what == "create"]
         return {
             row.locid
             for row in rows

@@ -7,7 +7,6 @@ give a place another number, and an outbox with edits that undo each other is ha
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from geolookup.state.edits.outbox.operations import Create, Delete
 from geolookup.state.edits.outbox.row import OutboxRow
 from geolookup.state.edits.places.place import Blocks, Content
 
@@ -26,7 +25,7 @@ def superfluous(rows: Sequence[OutboxRow], wanted: Mapping[int, Content | None])
             unsent[row.locid] = [*unsent[row.locid], row] if row.never_sent else []
     cuts = {locid: _since(unsent[locid], content) for locid, content in wanted.items()}
     # What no service has heard of is forgotten as it is deleted, with all of its edits.
-    unheard = {row.locid for row in rows if isinstance(row.edit, Create) and row.never_sent}
+    unheard = {row.locid for row in rows if row.intent.what == "create" and row.never_sent}
     rows = [row for row in rows if row.locid not in unheard or wanted.get(row.locid, _ANY) is not None]
     while True:
         gone = {row.id for cut in cuts.values() for row in cut}
@@ -40,17 +39,17 @@ def _since(unsent: list[OutboxRow], content: Content | None) -> list[OutboxRow]:
     """The edits of a geolocation since it was as it shall be, or the one that deleted it."""
     if content is None:
         # One that no service has heard of is forgotten, and one that is deleted already stays so.
-        whole = not unsent or isinstance(unsent[0].edit, Create) or isinstance(unsent[-1].edit, Delete)
+        whole = not unsent or unsent[0].intent.what == "create" or unsent[-1].intent.what == "delete"
         return [] if whole else unsent
-    first = next((at for at, row in enumerate(unsent) if row.against == content), len(unsent))
-    return unsent[first:] or [row for row in unsent[-1:] if isinstance(row.edit, Delete)]
+    first = next((at for at, row in enumerate(unsent) if row.intent.base == content), len(unsent))
+    return unsent[first:] or [row for row in unsent[-1:] if row.intent.what == "delete"]
 
 
 def _stuck(cuts: Mapping[int, Iterable[OutboxRow]], left: Iterable[OutboxRow]) -> set[int]:
     """The geolocations that would get back a block which an edit of another one takes, and which stays."""
     takers: dict[Any, list[OutboxRow]] = {}
     for row in left:
-        takers.setdefault(row.edit.takes, []).append(row)
+        takers.setdefault(row.intent.new, []).append(row)
     return {
         locid
         for locid, cut in cuts.items()
@@ -62,5 +61,6 @@ def _stuck(cuts: Mapping[int, Iterable[OutboxRow]], left: Iterable[OutboxRow]) -
 
 def _freed(row: OutboxRow) -> Blocks:
     if row.intent.what == "delete":
-        return frozenset() if row.against is None else row.against.blocks
-    return row.intent.takes
+        return frozenset() if row.intent.base is None else row.intent.base.blocks
+    found: Blocks = row.intent.takes
+    return found

@@ -11,7 +11,6 @@ from geolookup.model.types import Geolocation
 from geolookup.state.base.marks import Start
 from geolookup.state.edits.outbox.kept import OPEN, Kept
 from geolookup.state.edits.outbox.ledger import Ledger
-from geolookup.state.edits.outbox.operations import SettingFields
 from geolookup.state.edits.outbox.payload import content_of
 from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.state.edits.places.concluding import concluded, recognised
@@ -227,7 +226,7 @@ def _write(ledger: Ledger, kept: Kept, place: Place, hold: Any, start: Start, na
     for number, row in kept.rows.items():
         now = after.rows.get(number)
         if now is None:
-            if isinstance(row.edit, SettingFields) and place.baseline is not None:
+            if row.intent.values and place.baseline is not None:
                 stored = dict(zip(FIELD_NAMES, place.baseline.values, strict=True))
                 ledger.outbox.change(number, stored=stored)
             if row.state != State.DONE:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.state.edits.outbox.kept import Kept
 from geolookup.state.edits.outbox.ledger import EDIT, Ledger
+from geolookup.state.edits.outbox.operations import describe
 from geolookup.state.edits.outbox.payload import geolocation
 from geolookup.state.edits.outbox.row import OutboxRow
 from geolookup.state.edits.places.choosing import anew, offered
@@ -32,7 +33,7 @@ class Names:
         """An edit in words, by the service's number of its place."""
         site = self._sites.get(row.locid)
         number = self._numbers.get(row.locid, row.locid) if row.number is None else row.number
-        return row.edit.describe(number) + (f" ({site})" if site is not None else "")
+        return describe(row.intent, number) + (f" ({site})" if site is not None else "")
 
     def has(self, kept: Kept) -> bool:
         """True if a file of sites gave the place a name."""

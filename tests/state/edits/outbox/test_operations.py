@@ -1,7 +1,7 @@
 """The kinds of edits: what is written of each is read again, and what is not known is an error."""
 
 import json
-from typing import get_args
+from typing import get_args, get_type_hints
 
 import pytest
 from hypothesis import given
@@ -11,58 +11,53 @@ from geolookup.model.errors import StateDamagedError
 from geolookup.model.types import IPBlock
 from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.operations import (
-    AddBlock,
-    ClearBlocks,
-    Create,
-    Delete,
-    Edit,
+    _KINDS,
     Operation,
-    RemoveBlock,
-    ReplaceBlock,
-    Update,
-    edit_of,
-    read_edit,
+    describe,
+    payload_of,
+    read_intent,
 )
 from geolookup.state.edits.outbox.payload import values_of
-from geolookup.state.edits.places.place import Content
+from geolookup.state.edits.places.place import Content, Intent
 from geolookup.state.publishing.directory import StateDirectory
 from tests.state.edits.editing import BERLIN, DEFAULTS
 from tests.support.data.states import place, publish
 
 blocks = st.sampled_from([IPBlock.parse(f"10.0.0.{last}") for last in range(4)] + [IPBlock.parse("2001:db8::/32")])
-fields = st.fixed_dictionaries({name: st.just(value) for name, value in BERLIN.items()} | {"city": st.text(max_size=3)})
-edits: st.SearchStrategy[Edit] = st.one_of(
-    st.builds(Create, fields=fields),
-    st.builds(Update, fields=fields),
-    st.just(Delete()),
-    st.builds(AddBlock, block=blocks),
-    st.builds(ReplaceBlock, block=blocks, new_block=blocks),
-    st.builds(RemoveBlock, block=blocks),
-    st.just(ClearBlocks()),
+values = st.text(max_size=3).map(lambda city: values_of({**BERLIN, "city": city}))
+bases = st.sets(blocks).map(lambda has: Content(values_of(BERLIN), frozenset(has)))
+edits: st.SearchStrategy[Intent] = st.one_of(
+    st.builds(Intent, what=st.just("create"), values=values),
+    st.builds(Intent, what=st.just("update"), values=values, base=bases),
+    st.builds(Intent, what=st.sampled_from(["delete", "clear_blocks"]), base=bases),
+    st.builds(Intent, what=st.just("add_block"), new=blocks, base=bases),
+    st.builds(Intent, what=st.just("replace_block"), old=blocks, new=blocks, base=bases),
+    st.builds(Intent, what=st.just("remove_block"), old=blocks, base=bases),
 )
 
 
-def test_every_operation_has_one_class_and_every_class_its_operation() -> None:
-    kinds = set(get_args(Edit))
-    assert {kind.operation for kind in kinds} == set(Operation)
-    assert len(kinds) == len(Operation)
+def test_every_operation_is_a_kind_of_intents_and_every_kind_an_operation() -> None:
+    kinds = get_args(get_type_hints(Intent)["what"])
+    assert [*_KINDS] == [*Operation]
+    assert {*kinds} == {*Operation}
 
 
 @given(edits)
-def test_what_is_written_of_an_edit_is_read_again(edit: Edit) -> None:
-    payload = json.loads(json.dumps(edit.payload))
-    assert read_edit(str(edit.operation), payload) == edit
+def test_what_is_written_of_an_edit_is_read_again(edit: Intent) -> None:
+    payload = json.loads(json.dumps(payload_of(edit)))
+    assert read_intent(edit.id, edit.what, payload, edit.base) == edit
+    assert "-7" in describe(edit, -7)
 
 
-@given(edits, st.sets(blocks))
-def test_an_edit_is_the_intent_that_it_says(edit: Edit, has: set[IPBlock]) -> None:
-    intent = edit.intent(7, Content(values_of(BERLIN), frozenset(has)))
-    again = edit_of(intent)
-    assert (intent.id, again.operation, again.takes) == (7, edit.operation, edit.takes)
-    after = intent.applied(intent.base)
-    if edit.takes is not None:
+@given(edits)
+def test_an_edit_gives_and_takes_what_it_says(edit: Intent) -> None:
+    after = edit.applied(edit.base)
+    if edit.new is not None:
         assert after is not None
-        assert edit.takes in after.blocks
+        assert edit.new in after.blocks
+    elif edit.takes:
+        assert after is not None
+        assert not edit.takes & after.blocks
 
 
 @pytest.mark.parametrize(

@@ -134,21 +134,21 @@ def edits(world: World) -> Iterator[tuple[str, World]]:
         name = f"place {place.id}"
         # Names of its own: places that are equal are interchangeable, and a service may well mix them up.
         new = next(f"{letter}{place.id}" for letter in "no" if shown.values != (f"{letter}{place.id}",))
-        yield f"the person names {name} {new}", after("set", {0: new}, values=(new,))
+        yield f"the person names {name} {new}", after("update", {0: new}, values=(new,))
         free = [block for block in BLOCKS if block not in shown.blocks]
         if free:
-            yield f"the person adds block {free[0]} to {name}", after("add", {("b", free[0]): True}, new=free[0])
+            yield f"the person adds block {free[0]} to {name}", after("add_block", {("b", free[0]): True}, new=free[0])
         for block in sorted(shown.blocks)[:1]:  # type: ignore[type-var]
-            yield f"the person removes block {block} of {name}", after("remove", {("b", block): False}, old=block)
+            yield f"the person removes block {block} of {name}", after("remove_block", {("b", block): False}, old=block)
             if free:
                 yield (
                     f"the person replaces block {block} of {name} by {free[0]}",
-                    after("replace", {("b", block): False, ("b", free[0]): True}, old=block, new=free[0]),
+                    after("replace_block", {("b", block): False, ("b", free[0]): True}, old=block, new=free[0]),
                 )
         if shown.blocks:
             yield (
                 f"the person clears {name}",
-                after("clear", {("b", each): False for each in shown.blocks}, all=shown.blocks),
+                after("clear_blocks", {("b", each): False for each in shown.blocks}),
             )
         yield f"the person deletes {name}", after("delete", {"there": False})
 

@@ -17,7 +17,6 @@ from geolookup.state.edits.outbox.kept import (
     request_columns,
     request_row,
 )
-from geolookup.state.edits.outbox.operations import edit_of
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import content_column, described, written
 from geolookup.state.edits.outbox.row import PERSON_STATES, UNDER_WAY, OutboxRow, State, decoded
@@ -223,9 +222,8 @@ class Ledger:
         for row in kept.rows.values():
             state = found.get(row.id)
             if row.id in intents and row.intent != intents[row.id]:  # it is made against what a list has shown
-                edit, base = edit_of(intents[row.id]), intents[row.id].base
-                self.outbox.change(row.id, operation=str(edit.operation), payload=edit.payload, base=base)
-                row = self.outbox.row(row.id)
+                self.outbox.change(row.id, intent=intents[row.id])
+                row = row.changed(intent=intents[row.id])
             changes: dict[str, Any] = {}
             if state is None:
                 changes = {"state": State.DONE, "concluded": counter, "problem": None}
@@ -267,16 +265,12 @@ class Ledger:
         if place.id != kept.place.id:
             kept = self.of(place.id)
         for intent in place.intents:
-            edit, base = edit_of(intent), intent.base
             if intent.id in kept.rows and intent.id not in used:
                 row = kept.rows[intent.id]
                 if row.intent != intent:
-                    self.outbox.change(
-                        row.id, operation=str(edit.operation), payload=edit.payload, base=base, stored=None,
-                        acknowledged_at=None, number=None,
-                    )  # fmt: skip
+                    self.outbox.change(row.id, intent=intent, stored=None, acknowledged_at=None, number=None)
             else:
-                row = self.outbox.add(edit, place.id, base=base)
+                row = self.outbox.add(intent, place.id)
             used.add(row.id)
             rows[row.id] = self.outbox.row(row.id)
         for number, row in kept.rows.items():

@@ -4,6 +4,8 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from geolookup.model.errors import EditError
 from geolookup.model.types import PROVISIONAL_LOCID
 from geolookup.state.base import marks
@@ -13,11 +15,9 @@ from geolookup.state.base.sqlite import END_OF_INTEGERS
 from geolookup.state.edits.outbox.baselines import Baselines, Twins
 from geolookup.state.edits.outbox.history import insert_history
 from geolookup.state.edits.outbox.kept import LIVING, require_sound
-from geolookup.state.edits.outbox.operations import Edit
-from geolookup.state.edits.outbox.payload import content_column, written
-from geolookup.state.edits.outbox.row import COLUMNS, OutboxRow, State, as_column, decoded, read_row
+from geolookup.state.edits.outbox.row import COLUMNS, OutboxRow, State, as_columns, decoded, read_row
 from geolookup.state.edits.outbox.schema import insert, update
-from geolookup.state.edits.places.place import Content
+from geolookup.state.edits.places.place import Intent
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -59,21 +59,14 @@ class Outbox:
 
     # Edits
 
-    def add(self, edit: Edit, locid: int, *, base: Content | None) -> OutboxRow:
+    def add(self, intent: Intent, locid: int) -> OutboxRow:
         """Add an edit of a place, queued."""
         if self.setting(MACHINE) is None:  # so that a copy of the state is noticed, though nothing was pushed before
             self.keep_setting(MACHINE, marks.machine_id())
-        values: dict[str, Any] = {"locid": locid, "created_at": now_text(), "attempts": 0}
-        columns = {
-            **values,
-            "operation": str(edit.operation),
-            "payload": written(edit.payload),
-            "base": base and content_column(base),
-            "state": str(State.QUEUED),
-        }
-        number = insert(self._database, "outbox", columns)
+        values: dict[str, Any] = {"locid": locid, "created_at": now_text(), "attempts": 0, "state": State.QUEUED}
+        number = insert(self._database, "outbox", as_columns({**values, "intent": intent}))
         self.touch()
-        return OutboxRow(**values, id=number, edit=edit, against=base, state=State.QUEUED)
+        return OutboxRow(**values, id=number, intent=replace(intent, id=number))
 
     def row(self, number: int) -> OutboxRow:
         """One edit.
@@ -108,7 +101,7 @@ class Outbox:
 
     def change(self, number: int, /, **changes: Any) -> None:
         """Change members of one edit, and count it as a new edit for the overlay."""
-        update(self._database, "outbox", number, {name: as_column(name, value) for name, value in changes.items()})
+        update(self._database, "outbox", number, as_columns(changes))
         self.touch()
 
     def deleted_here(self) -> dict[int, int]:

@@ -15,9 +15,7 @@ from geolookup.state.edits.places.place import Content, Values
 def geolocation(locid: int, content: Content) -> Geolocation:
     """A geolocation of this content."""
     blocks: Iterable[Any] = content.blocks
-    return Geolocation(
-        locid=locid, **dict(zip(FIELD_NAMES, content.values, strict=True)), ipblocks=tuple(sorted(blocks))
-    )
+    return Geolocation(locid=locid, **fields_of(content.values), ipblocks=tuple(sorted(blocks)))
 
 
 def content_of(place: Geolocation) -> Content:
@@ -28,6 +26,11 @@ def content_of(place: Geolocation) -> Content:
 def values_of(fields: Mapping[str, Any]) -> Values:
     """The values of fields in their order; an edit from before a field was there says nothing of it."""
     return tuple(fields[name] if name in fields else UNKNOWN[name] for name in FIELD_NAMES)
+
+
+def fields_of(values: Values) -> dict[str, Any]:
+    """Values by the names of their fields."""
+    return dict(zip(FIELD_NAMES, values, strict=True))
 
 
 def block_of(ends: Iterable[str]) -> IPBlock:
@@ -48,7 +51,7 @@ def described(content: Content | Geolocation | None) -> dict[str, Any] | None:
         content = content_of(content)
     blocks: Iterable[Any] = content.blocks
     return {
-        "fields": dict(zip(FIELD_NAMES, content.values, strict=True)),
+        "fields": fields_of(content.values),
         "blocks": [ends_of(block) for block in sorted(blocks)],
     }
 

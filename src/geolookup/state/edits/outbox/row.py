@@ -1,6 +1,6 @@
 """A row of the outbox: one edit, the station that it has reached on its way, and how edits.db holds it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -10,7 +10,7 @@ import msgspec
 from geolookup.base.reasons import reason
 from geolookup.model.errors import EditsDamagedError
 from geolookup.model.types import is_provisional
-from geolookup.state.edits.outbox.operations import Create, Edit, Operation, read_edit
+from geolookup.state.edits.outbox.operations import Operation, describe, payload_of, read_intent
 from geolookup.state.edits.outbox.payload import content_column, described, read_base, reader, written
 from geolookup.state.edits.outbox.schema import RESTORING
 from geolookup.state.edits.places.place import Intent
@@ -50,7 +50,7 @@ class OutboxRow:
     """One edit.
 
     ``locid`` is the number that the geolocation has on this machine (provisional for one created here, for ever).
-    ``edit`` is what shall be done; ``base`` what it was made against (``fields`` and ``blocks``), None for a create.
+    ``intent`` is what shall be done; ``base`` what it was made against (``fields`` and ``blocks``), None for a create.
     ``state`` follows from what was sent for its geolocation, and ``attempts`` counts the requests for it.
     Moments are texts of `clock.now_text`, None if not reached. ``problem`` says in words what stands in the way.
 
@@ -61,8 +61,7 @@ class OutboxRow:
 
     id: int
     locid: int
-    edit: Edit
-    against: Any  # a Content or None: no public name
+    intent: Any  # no public name
     state: State
     attempts: int
     created_at: str
@@ -76,25 +75,17 @@ class OutboxRow:
     @property
     def operation(self) -> Operation:
         """The kind of the edit."""
-        return self.edit.operation
+        return Operation(self.intent.what)
 
     @property
     def payload(self) -> dict[str, Any]:
         """The data of its kind: ``fields`` (the eight), ``block`` and ``new_block`` (two addresses each)."""
-        return self.edit.payload
+        return payload_of(self.intent)
 
     @property
     def base(self) -> dict[str, Any] | None:
         """What it was made against: ``fields`` and ``blocks``."""
-        return described(self.against)
-
-    @property
-    def intent(self) -> Intent:
-        """The edit as an intent of its place."""
-        found: Intent | None = self.__dict__.get("_intent")
-        if found is None:  # made once, and not by `cached_property`, whose lock takes longer than that
-            found = self.__dict__["_intent"] = self.edit.intent(self.id, self.against)
-        return found
+        return described(self.intent.base)
 
     def changed(self, **changes: Any) -> "OutboxRow":
         """The same edit at another station, or of another place."""
@@ -109,7 +100,7 @@ class OutboxRow:
 
     def describe(self) -> str:
         """The edit in words."""
-        return self.edit.describe(self.locid)
+        return describe(self.intent, self.locid)
 
     def as_dict(self) -> dict[str, Any]:
         """All of it by name, for ``--json``."""
@@ -121,34 +112,13 @@ SHOWN = (
     *("id", "locid", "operation", "payload", "base", "state", "attempts", "created_at", "attempted_at"),
     *("acknowledged_at", "problem", "stored"),
 )
-_JSON = ("payload", "base", "stored")
 #: Of a row in a query.
 COLUMNS = (
-    "id, locid, attempts, created_at, operation, payload, base, state, stored, attempted_at, acknowledged_at, problem, "
-    "concluded, number"
+    "id, locid, attempts, created_at, state, attempted_at, acknowledged_at, problem, concluded, number, stored, "
+    "operation, payload, base"
 )
 _NAMES = COLUMNS.split(", ")
-
-
-class _Row(msgspec.Struct):
-    id: int
-    locid: int
-    attempts: int
-    created_at: str
-    operation: str
-    payload: str
-    base: str | None
-    state: str
-    stored: str | None
-    attempted_at: str | None
-    acknowledged_at: str | None
-    problem: str | None
-    concluded: int | None
-    number: int | None
-
-
 _stored = reader(dict[str, str | float | None], "stored")
-_STATES = {str(state): state for state in State}
 
 
 def damaged(table: str, key: Any, error: Exception) -> EditsDamagedError:
@@ -164,28 +134,34 @@ def read_row(found: Sequence[Any]) -> OutboxRow:
     :raises EditsDamagedError: if the row is not what was written
     """
     try:
-        row = msgspec.convert(dict(zip(_NAMES, found, strict=True)), _Row)
-        edit = read_edit(row.operation, decoded(row.payload))
-        if isinstance(edit, Create) and not is_provisional(row.locid):
+        columns = dict(zip(_NAMES, found, strict=True))
+        operation, payload, base = (columns.pop(name) for name in ("operation", "payload", "base"))
+        intent = read_intent(columns["id"], operation, decoded(payload), read_base(base))
+        stored = None if columns["stored"] is None else _stored(columns["stored"])
+        row = msgspec.convert({**columns, "intent": intent, "stored": stored}, OutboxRow)
+        if intent.what == "create" and not is_provisional(row.locid):
             # Its other edits would wait for ever for a number that this create gives to another geolocation.
             raise ValueError(f"locid: {row.locid} was not given here, as that of a create is")
-        return OutboxRow(
-            id=row.id, locid=row.locid, edit=edit, against=read_base(row.base), state=_STATES[row.state],
-            attempts=row.attempts, created_at=row.created_at, attempted_at=row.attempted_at,
-            acknowledged_at=row.acknowledged_at, problem=row.problem, concluded=row.concluded, number=row.number,
-            stored=None if row.stored is None else _stored(row.stored),
-        )  # fmt: skip
     except (ValueError, TypeError, LookupError) as error:
         raise damaged("outbox", found[0], error) from error
+    return row
 
 
-def as_column(name: str, value: Any) -> Any:
-    """A value of a row as its column holds it."""
-    if name == "state":
-        return str(value)
-    if name == "base":
-        return content_column(value)
-    return written(value) if name in _JSON and value is not None else value
+def as_columns(members: Mapping[str, Any]) -> dict[str, Any]:
+    """Members of a row as its columns hold them."""
+    columns = dict(members)
+    if "intent" in columns:
+        intent: Intent = columns.pop("intent")
+        columns |= {
+            "operation": intent.what,
+            "payload": written(payload_of(intent)),
+            "base": content_column(intent.base),
+        }
+    if "state" in columns:
+        columns["state"] = str(columns["state"])
+    if columns.get("stored") is not None:
+        columns["stored"] = written(columns["stored"])
+    return columns
 
 
 #: The value that a column's JSON holds.

@@ -14,10 +14,8 @@ def concerns(request: Request, intent: Intent) -> bool:
     if intent.id > request.upto:
         return False
     match request.what:
-        case "create":
-            return intent.what in ("create", "set")
-        case "put":
-            return intent.what in ("create", "set")
+        case "create" | "put":
+            return intent.what in ("create", "update")
         case "add":
             return intent.new == request.new or bool(intent.takes)  # a removal puts back what it took besides
         case "replace":

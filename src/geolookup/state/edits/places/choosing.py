@@ -81,7 +81,7 @@ def anew(place: Place) -> Place:
     given = {intent.new: intent.id for intent in place.intents if intent.new is not None}
     intents = [Intent(id=ids[0], what="create", values=wanted.values)]
     intents += [
-        Intent(id=given.get(block, ids[-1]), what="add", base=Content(wanted.values), new=block)
+        Intent(id=given.get(block, ids[-1]), what="add_block", base=Content(wanted.values), new=block)
         for block in in_order(wanted.blocks)
     ]
     return replace(place, number=None, lost=None, baseline=None, intents=tuple(intents), requests=(), owed=frozenset())
@@ -91,7 +91,7 @@ def rebased(place: Place, theirs: Content | None) -> Place:
     """A place whose intents are made against what the service has."""
     if theirs is None:
         return place
-    intents = (replace(intent, what="set") if intent.what == "create" else intent for intent in place.intents)
+    intents = (replace(intent, what="update") if intent.what == "create" else intent for intent in place.intents)
     baseline = replace(theirs, blocks=theirs.blocks | place.owed)
     return replace(place, baseline=baseline, intents=made_against(theirs, intents))
 
@@ -105,7 +105,7 @@ def _restored(place: Place, theirs: Content) -> Place:
         return again
     taken = frozenset().union(*(intent.takes for intent in place.intents))
     lost = (promised_blocks(place) | owed_blocks(place)) - taken - wanted.blocks
-    extra = tuple(Intent(id=newest, what="add", base=theirs, new=block) for block in in_order(lost))
+    extra = tuple(Intent(id=newest, what="add_block", base=theirs, new=block) for block in in_order(lost))
     return replace(again, intents=(*again.intents, *extra))
 
 
@@ -122,5 +122,5 @@ def _as_it_is(place: Place, theirs: Content) -> Place:
 def put_back(place: Place, owed: Blocks) -> Place:
     """A place that shall have again what a delete-all of ours took."""
     newest = max((intent.id for intent in place.intents), default=0)
-    extra = tuple(Intent(id=newest, what="add", base=place.acknowledged, new=block) for block in in_order(owed))
+    extra = tuple(Intent(id=newest, what="add_block", base=place.acknowledged, new=block) for block in in_order(owed))
     return replace(place, intents=(*place.intents, *extra))

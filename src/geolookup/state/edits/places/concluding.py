@@ -215,7 +215,7 @@ def _shown(place: Place, theirs: Content, listed: Content) -> Place:
         intents = tuple(
             intent
             for intent in left
-            if intent in (*intents, taking) or (intent.id > taking.id and intent.new in taking.takes)
+            if intent in (*intents, taking) or (intent.id > taking.id and intent.new in taking.takes | owed)
         )
     given = frozenset(intent.new for intent in place.intents)
     return replace(
@@ -231,7 +231,7 @@ def _without_create(place: Place) -> Iterator[Intent]:
         if intent.what != "create":
             yield intent
         elif made is not None:
-            yield replace(intent, what="set", base=Content(made))
+            yield replace(intent, what="update", base=Content(made))
 
 
 def _bound(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) -> tuple[list[Place], dict[int, int]]:

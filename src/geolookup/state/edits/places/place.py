@@ -33,23 +33,22 @@ class Content(msgspec.Struct, frozen=True):
 class Intent(msgspec.Struct, frozen=True, kw_only=True):
     """One edit of a person, and the ``base`` that it was made against (None of a create).
 
-    ``values`` are wanted by "create" and "set", of which the latter touches those alone that differ from the base.
-    "add" gives ``new``, "remove" takes ``old``, "replace" does both, and "clear" takes all that the person
-    saw, ``all``.
+    ``values`` are wanted by "create" and "update", of which the latter touches those alone that differ from the base.
+    "add_block" gives ``new``, "remove_block" takes ``old``, "replace_block" does both, and "clear_blocks" takes all
+    that the person saw. ``id`` is its number in the outbox, 0 as long as it has none.
     """
 
-    id: int
-    what: Literal["create", "set", "add", "remove", "replace", "clear", "delete"]
+    what: Literal["create", "update", "delete", "add_block", "replace_block", "remove_block", "clear_blocks"]
+    id: int = 0
     base: Content | None = None
     values: Values = ()
     old: Block = None
     new: Block = None
-    all: Blocks = frozenset()
 
     @property
     def touched(self) -> dict[int, Any]:
-        """Of a "set", the wanted values by the position of their field."""
-        if self.what != "set":
+        """Of an "update", the wanted values by the position of their field."""
+        if self.what != "update":
             return {}
         if self.base is None:
             return dict(enumerate(self.values))
@@ -58,9 +57,9 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def takes(self) -> Blocks:
         """The blocks that it takes away."""
-        if self.what == "clear":
-            return self.all
-        return frozenset({self.old}) if self.what in ("remove", "replace") else frozenset()
+        if self.what == "clear_blocks":
+            return frozenset() if self.base is None else self.base.blocks
+        return frozenset() if self.old is None else frozenset({self.old})
 
     def applied(self, content: Content | None) -> Content | None:
         """A content after it; None stands for no place."""
@@ -204,7 +203,8 @@ def target(intents: Iterable[Intent], content: Content | None) -> Content | None
 def made_against(content: Content, intents: Iterable[Intent], *, given: Blocks | None = None) -> tuple[Intent, ...]:
     """Intents with this content as the base, each after those before it.
 
-    With blocks that edits have ``given``, only these are new to who made them; None stands for all that are there.
+    With blocks that edits have ``given``, only these are new to who made them; None stands for all that are there. A
+    removal of all blocks takes those that it was to take, too: the service may have done it already.
     """
     found: list[Intent] = []
     base: Content | None = content
@@ -212,7 +212,8 @@ def made_against(content: Content, intents: Iterable[Intent], *, given: Blocks |
         if base is not None:
             values = tuple(intent.touched.get(at, value) for at, value in enumerate(base.values))
             own = base.blocks if intent.base is None or given is None else intent.base.blocks | given & base.blocks
-            intent = replace(intent, base=replace(base, blocks=own), values=values if intent.what == "set" else ())
+            own |= intent.takes if intent.what == "clear_blocks" else frozenset()
+            intent = replace(intent, base=replace(base, blocks=own), values=values if intent.what == "update" else ())
             base = intent.applied(base)
         found.append(intent)
     return tuple(found)

@@ -44,11 +44,12 @@ class Sites:
         self.apply(ROME, MUNICH.format(city="Munich"))
         self._person.pushes_for_all_to_see()
 
-    def lose_munich_to_tokyo(self) -> int:
-        """A colleague deletes Munich, and creates Tokyo, which is given its number."""
+    def lose_munich_to_tokyo(self, *blocks: str) -> int:
+        """A colleague deletes Munich, and creates Tokyo, which is given its number, and blocks of it."""
         (number,) = (locid for locid, (city, _) in self._person.there.items() if city == "Munich")
         self._person.upstream.colleague_changes(number, None, who="colleague")
-        assert self._person.upstream.colleague_creates(TOKYO, [("10.9.0.0", "10.9.0.255")], who="colleague") == number
+        ranges = [(f"{block}.0", f"{block}.255") for block in ("10.9.0", *blocks)]
+        assert self._person.upstream.colleague_creates(TOKYO, ranges, who="colleague") == number
         return number
 
 
@@ -64,6 +65,28 @@ def ours_to(person: Person, number: int) -> list[str]:
     log = person.upstream.log
     since = max(at for at, write in enumerate(log) if write.locid == number and write.what == "create")
     return [write.what for write in log[since + 1 :] if write.locid == number and write.who == CLIENT]
+
+
+def test_a_place_that_has_a_block_of_ours_and_nothing_else_of_it_is_another(person: Person, sites: Sites) -> None:
+    """Somebody moved one of two blocks to it: it is neither edited, made Munich, nor deleted."""
+    two = MUNICH.format(city="Munich").replace('"10.1.0.0/24"', '"10.1.0.0/24", "10.2.0.0/24"')
+    sites.apply(ROME, two)
+    person.pushes_for_all_to_see()
+    number = sites.lose_munich_to_tokyo("10.2.0")
+    person("custom", "add-block", "Munich", "10.3.0.0/24")
+    person("push", exits=3)
+    assert f"the service has given the number {number} to something else (Tokyo, JP with 10.2.0.0" in person.said
+    assert "`geolookup outbox adopt" in person.said
+    assert ours_to(person, number) == []
+    assert person.looks_up("10.3.0.1") == [number] or "Munich" in person("lookup", "10.3.0.1")
+    edit = json.loads(person("outbox", "list", "--json"))[0]["id"]
+    person("outbox", "drop", edit)
+    settle()
+    person("sync", exits=None)
+    sites.apply(ROME, exits=None)  # without Munich
+    person("push", exits=None)
+    assert ours_to(person, number) == []
+    assert person.there[number] == ("Tokyo", ["10.2.0.0", "10.9.0.0"])
 
 
 def test_a_site_that_leaves_lookups_is_named(person: Person, sites: Sites) -> None:

@@ -37,10 +37,12 @@ def settled(place: Place) -> Place:
 def is_another(place: Place, content: Content, forms: Forms) -> bool:
     """True if what a number shows is something else than this place was, or was asked to be.
 
-    It shares no block with it or, if one of the two has none, not its country, city and coordinates.
+    It shares no block with it or, if one of the two has none, not its country, city and coordinates. Who has but some
+    of its blocks, and neither its city nor its coordinates, may have taken these over.
     """
     for was in place.was():
-        if was.blocks & content.blocks:
+        shared = was.blocks & content.blocks
+        if shared and (shared == was.blocks or forms.akin(was.values, content.values)):
             return False
         if not (was.blocks and content.blocks) and forms.identity(was.values) == forms.identity(content.values):
             return False

@@ -132,6 +132,10 @@ class Forms:
         """The country, the city and the coordinates."""
         return values[_COUNTRY], values[_CITY], *(values[at] for at in _DEGREES)
 
+    def akin(self, one: Values, other: Values) -> bool:
+        """True if they have the city or a coordinate in common."""
+        return any(one[at] and one[at] == other[at] for at in (_CITY, *_DEGREES))
+
     def cell(self, values: Values) -> Hashable:
         """A square of one degree."""
         latitude, longitude = (values[at] for at in _DEGREES)

@@ -35,7 +35,7 @@ def carry_over(
     if outbox.setting(_CARRIED) == f"{origin} {url}":
         return 0
     here, there = _numbers(outbox, url), _numbers(outbox, origin)
-    outbox.twins.forget_all()
+    outbox.twins.forget(*outbox.twins.known())  # the new service has none
     ids = {ledger.place_of(shown, content_of(laid.place)) for shown, laid in layer.items()}
     gone = [kept for kept in ledger.read(OPEN).values() if kept.place.id not in ids]
     count = 0

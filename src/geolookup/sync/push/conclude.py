@@ -1,6 +1,6 @@
 """Hold a complete list against every place of this machine: what it shows is over, and a person is told of the rest."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,22 +34,6 @@ class Findings:
     told: list[dict[str, Any]] = field(default_factory=list)
 
 
-class _Digests(Mapping[int, str]):
-    """The digest of each listed geolocation, made when it is asked for: of thousands, few are."""
-
-    def __init__(self, places: Mapping[int, Geolocation]) -> None:
-        self._places = places
-
-    def __getitem__(self, number: int) -> str:
-        return digest(self._places[number])
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-
 def conclude(
     ledger: Ledger, start: Start, listed: Mapping[int, Geolocation], settle_s: float, *, asked_freely: bool = True
 ) -> Findings:
@@ -72,13 +56,16 @@ def conclude(
         else:
             waiting.append(place)
     learned = _learn(ledger, places, contents, forms)
-    digests = _Digests(listed)
+
+    def mark(number: int) -> str:
+        return digest(listed[number])  # when it is asked for: of thousands, few are
+
     before = {
         kept.place.id: ledger.outbox.baselines.of(kept.before or kept.made)
         for kept in known.values()
         if kept.before is not None or kept.made is not None
     }
-    found = concluded(places, contents, before=before, forms=forms, marks=digests, waiting=waiting)
+    found = concluded(places, contents, before=before, forms=forms, mark=mark, waiting=waiting)
     names = Names(ledger)
     for place in found.places:
         _tell_misnamed(ledger, known[place.id], place, listed, findings)
@@ -94,7 +81,7 @@ def conclude(
             continue
         sent, there = request.values, ledger.not_made_by(made)
         for number, content in contents.items():
-            appeared = not content.blocks and there.get(number) not in ("", digests[number])
+            appeared = not content.blocks and there.get(number) not in ("", mark(number))
             if appeared and (forms.same(sent, content.values) or forms.may_be(sent, content.values)):
                 twins.setdefault(number, made)
     ours, told = ledger.outbox.numbers(), ledger.outbox.twins.known()

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec.structs import replace
 
-from geolookup.model.errors import UpstreamAuthError, UpstreamError, UpstreamRefusedError
+from geolookup.model.errors import UpstreamAuthError, UpstreamError, UpstreamRefusedError, UpstreamUnavailableError
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.model.reports import Progress, unwatched
 from geolookup.model.types import Geolocation
@@ -208,27 +208,20 @@ class Courier:
 
         Else a machine that is switched on for its push alone would never learn what became of one.
         """
-        now = Mark.now(0)
-        left_s = [
-            self._settings.settle_s - ended.age_s(now)
-            for job in self._jobs.values()
-            for request in job.kept.place.requests
-            if not request.known and (ended := request.ended) is not None and ended.boot != now.boot
-        ]
-        if left_s and max(left_s) > 0:
-            clock.sleep(max(left_s))
+        boot = Mark.now(0).boot
+        requests = [request for job in self._jobs.values() for request in job.kept.place.requests if request.ended]
+        earlier = (each for each in requests if not each.known and each.ended.boot != boot)
+        if (left_s := max(map(self._left_s, earlier), default=0.0)) > 0:
+            clock.sleep(left_s)
+
+    def _left_s(self, request: Request) -> float:
+        """The seconds until a request that is over has settled."""
+        return 0.0 if request.ended is None else self._settings.settle_s - float(request.ended.age_s(Mark.now(0)))
 
     def _unsettled_s(self, job: Job, *, known: bool = False) -> float:
         """The seconds for which the outcome of a request may still change; ``known``: for which lists may lack any."""
-        now = Mark.now(0)
-        return max(
-            (
-                self._settings.settle_s - ended.age_s(now)
-                for request in job.kept.place.requests
-                if (known or not request.known) and (ended := request.ended) is not None
-            ),
-            default=0.0,
-        )
+        requests = (request for request in job.kept.place.requests if known or not request.known)
+        return max(map(self._left_s, requests), default=0.0)
 
     def _is_in_doubt(self, job: Job) -> bool:
         """True if a list that is asked for now tells what became of a request."""
@@ -448,8 +441,8 @@ class Courier:
             job.repeated, job.put_off = job.repeated or not job.put_off, False
             return self._leaves(job, ledger.begin(kept, kept.place.requests[-1]))
         place = self._as_looked(job)
-        look, busy = self._looked(job, place), self._busy(job)
-        look = replace(look, busy=busy) if busy else look
+        look = look_at(place, job.theirs, self._forms, conclusive=job.conclusive)
+        look = replace(look, busy=self._busy(job))
         decision = reconcile(place, look)
         if job.refused is not None:
             self._after_refusal(ledger, job, look)
@@ -493,11 +486,6 @@ class Courier:
         if job.conclusive and self._view.start is not None:
             return job.kept.as_of(self._view.start.mark, self._settings.settle_s)
         return job.kept.as_of(Mark.now(_NEWEST), self._settings.settle_s)
-
-    def _looked(self, job: Job, place: Place) -> Look:
-        if job.theirs is None:
-            return Look(None, conclusive=job.conclusive)
-        return look_at(place, job.theirs, self._forms, conclusive=job.conclusive)
 
     def _begin(self, ledger: Ledger, job: Job, request: Request) -> Errand:
         before = None
@@ -658,7 +646,7 @@ class Courier:
         """The service said no: to a create, something is in the way that this very request may have made."""
         error: UpstreamRefusedError = errand.answer
         request = job.kept.place.requests[-1]
-        lately = any(each.known and not self._has_settled(each) for each in job.kept.place.requests)
+        lately = any(each.known and self._left_s(each) > 0 for each in job.kept.place.requests)
         if (request.what == "create" and (error.status == 409 or job.repeated)) or (error.status == 404 and lately):
             self._unknown(ledger, job, error)
             return
@@ -670,9 +658,6 @@ class Courier:
         job.refused, job.looked, job.conclusive = (request, error), False, False
         # Whose it is, only a complete list tells: one for all of a push.
         self._must_list = self._must_list or (error.status == 409 and bool(request.new) and self._view.listed is None)
-
-    def _has_settled(self, request: Request) -> bool:
-        return request.ended is not None and request.ended.age_s(Mark.now(0)) >= self._settings.settle_s
 
     def _after_refusal(self, ledger: Ledger, job: Job, look: Look) -> None:
         """What the service has now tells whether it did what it refused."""
@@ -706,8 +691,6 @@ def _guesses(place: Place) -> Iterator[Mapping[str, Any]]:
 
 def _refuses_everything(error: BaseException | None) -> bool:
     """True if another request would fare no better now: a wrong token, no connection, or told to wait for longer."""
-    from geolookup.model.errors import UpstreamUnavailableError
-
     if isinstance(error, UpstreamAuthError):
         return error.status == 401
     return isinstance(error, UpstreamUnavailableError) and (not error.sent or error.retry_after_s is not None)

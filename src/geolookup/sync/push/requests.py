@@ -74,17 +74,28 @@ class Outcome(Enum):
     UNKNOWN = "unknown"
 
 
+@dataclass(slots=True, kw_only=True)
+class _Asked:
+    """Something that is asked over some connection; see `connections.Request`."""
+
+    answer: Any = None
+    begun: bool = False
+    took_s: float | None = None
+
+    @property
+    def ends_batch(self) -> bool:
+        """True if nothing more shall leave before the answer to this was looked at."""
+        return isinstance(self.answer, UpstreamError)
+
+
 @dataclass(slots=True)
-class Errand:
-    """A request on its way over some connection; see `connections.Request`."""
+class Errand(_Asked):
+    """A request on its way."""
 
     place: int
     request: Request
     number: int | None
-    answer: Any = None
-    begun: bool = False
     ended: bool = False
-    took_s: float | None = None
 
     def ask(self, client: GeolocationsClient) -> None:
         """Send it, on whatever thread this is."""
@@ -93,11 +104,6 @@ class Errand:
         except UpstreamError as error:
             self.answer = error
         self.ended = True
-
-    @property
-    def ends_batch(self) -> bool:
-        """True if nothing more shall leave before the answer to this was looked at."""
-        return isinstance(self.answer, UpstreamError)
 
     @property
     def outcome(self) -> Outcome:
@@ -117,17 +123,14 @@ class Errand:
 
 
 @dataclass(slots=True)
-class Looking:
+class Looking(_Asked):
     """A look at one geolocation by lists that are filtered, and short: ``found`` is None if none of them has it."""
 
     place: int
     number: int
     guesses: Sequence[Mapping[str, Any]]
     found: Geolocation | None = None
-    answer: Any = None
     requests: int = 0
-    begun: bool = False
-    took_s: float | None = None
 
     def ask(self, client: GeolocationsClient) -> None:
         """Read them, on whatever thread this is."""
@@ -140,11 +143,6 @@ class Looking:
         except UpstreamError as error:
             self.requests += 1
             self.answer = error
-
-    @property
-    def ends_batch(self) -> bool:
-        """True if nothing more shall leave before the answer to this was looked at."""
-        return self.answer is not None
 
 
 @dataclass(slots=True)

@@ -71,13 +71,10 @@ class Twins:
         """Note that an edit made this one in addition to its own."""
         self._database.table("twins").insert({"locid": locid, "edit": edit})
 
-    def forget(self, locid: int) -> None:
-        """Note that a twin is one no longer."""
-        self._database.execute("DELETE FROM twins WHERE locid = ?", (locid,))
-
-    def forget_all(self) -> None:
-        """Note that another service comes: it has none."""
-        self._database.execute("DELETE FROM twins")
+    def forget(self, *locids: int) -> None:
+        """Note that twins are no longer: each of these."""
+        for locid in locids:
+            self._database.execute("DELETE FROM twins WHERE locid = ?", (locid,))
 
     def dismiss(self, locid: int) -> bool:
         """Note that a person keeps a twin as it is; false if it was not found as one."""

@@ -10,10 +10,6 @@ import sqlite3
 import weakref
 from typing import Any
 
-_TABLES = (
-    *("history", "steps", "places", "outbox", "requests", "forms", "baselines", "twins", "settings", "counters"),
-    *("sites", "vrfs", "vrf_places"),
-)
 _NAME = "seal"
 _MODULUS = 1 << 62
 
@@ -92,7 +88,8 @@ def _columns(connection: sqlite3.Connection) -> list[tuple[str, list[str]]]:
     """Each table with its columns."""
     return [
         (table, [f'"{row[1]}"' for row in connection.execute(f"PRAGMA table_info({table})")])  # our names
-        for table in _TABLES
+        for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        if not table.startswith("sqlite_")  # SQLite's own
     ]
 
 

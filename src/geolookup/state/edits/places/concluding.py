@@ -1,7 +1,7 @@
 """The steps of a place: a request leaves, is answered, has settled; a conclusive list ends what it shows."""
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -94,10 +94,10 @@ Before: TypeAlias = Mapping[int, Hashable]
 
 @dataclass(slots=True)
 class Matching:
-    """The matching of all creates of unknown outcome with what appeared since; ``marks`` are digests of contents."""
+    """The matching of all creates of unknown outcome with what appeared since; ``mark`` is a digest by the number."""
 
     listed: Mapping[int, Content]
-    marks: Mapping[int, Hashable]
+    mark: Callable[[int], Hashable]
     before: Mapping[int, Before]
     forms: Forms
     taken: set[int] = field(default_factory=set)
@@ -117,7 +117,7 @@ class Matching:
         for cell in self.forms.near(values):
             for number in self._free(cell):
                 free = number not in self.taken or (number in self.born and number not in before)
-                if free and before.get(number) not in ("", self.marks[number]):
+                if free and before.get(number) not in ("", self.mark(number)):
                     yield number
 
     def _free(self, cell: Hashable) -> list[int]:
@@ -139,20 +139,21 @@ def concluded(
     *,
     before: Mapping[int, Before],
     forms: Forms,
-    marks: Mapping[int, Hashable] | None = None,
+    mark: Callable[[int], Hashable] | None = None,
     waiting: Sequence[Place] = (),
 ) -> Concluded:
     """Hold every place against a list that is conclusive for it.
 
     :param before: of each place with a create, what the service had before, by the place's id
     :param waiting: the places for which it is not
-    :param marks: the digest of each listed content; the content itself if none are given
+    :param mark: gives the digest of what a number shows; the content itself if there is none
     """
     held: dict[int, Hold] = {}
-    matching = Matching(listed, listed if marks is None else marks, before, forms)
+    matching = Matching(listed, mark or listed.__getitem__, before, forms)
     matching.taken |= {place.number for place in waiting if place.number is not None}
-    creates = (request for place in waiting for request in place.requests if request.what == "create")
-    matching.pending += [create.values for create in creates if not create.known]
+    matching.pending += [
+        each.values for place in waiting for each in place.requests if each.what == "create" and not each.known
+    ]
     bound, merged = _bound(places, matching, held)
     known = [place for place in waiting if all(each.known for each in place.requests if each.what == "create")]
     twins = twins_of([*bound, *known], matching)
@@ -246,6 +247,13 @@ def _bound(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) -
     listed, forms = matching.listed, matching.forms
     found = {place.id: place for place in places}
     merged: dict[int, int] = {}
+
+    def unclear(place: Place, number: int, others: Iterable[int | None]) -> None:
+        """Hold a place for what it may be: the number, and others."""
+        also = sorted({each for each in others if each not in (None, number)}, reverse=True)
+        held[place.id] = Hold("unclear", listed[number], number, tuple((each, listed[each]) for each in also))
+        found[place.id] = replace(place, number=None)
+
     lost = [place for place in places if _is_looked_for(place, listed, forms)]
     looked_for = {place.id for place in lost}
     for place in places:
@@ -272,14 +280,10 @@ def _bound(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) -
                 continue
             number = min(numbers, key=lambda each: (each != place.number, not listed[each].blocks, -each))
             if number != place.number and not listed[number].blocks and len(numbers) > wanted[create.values]:
-                others = _contents(listed, numbers, number)
-                held[place.id] = Hold("unclear", listed[number], number, others)
-                found[place.id] = replace(place, number=None)
+                unclear(place, number, numbers)
                 continue
             if number != place.number and _may_be_changed(place, matching, lost):
-                others = _contents(listed, [*numbers, place.number or 0], number)
-                held[place.id] = Hold("unclear", listed[number], number, others)
-                found[place.id] = replace(place, number=None)
+                unclear(place, number, [*numbers, place.number])
                 continue
             wanted[create.values] -= 1
             matching.taken.add(number)
@@ -304,9 +308,7 @@ def _bound(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) -
             continue  # somebody has changed it since
         if like:
             number = place.number if place.number in like else like[0]
-            answered_with = [place.number] if is_there and place.number is not None else []
-            held[place.id] = Hold("unclear", listed[number], number, _contents(listed, [*like, *answered_with], number))
-            found[place.id] = replace(place, number=None)
+            unclear(place, number, [*like, place.number if is_there else None])
         elif not create.known:
             found[place.id] = replace(place, number=None, requests=())  # it made nothing: it may be sent again
         else:
@@ -324,18 +326,12 @@ def _bound(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) -
                 and not any(forms.same(sent, listed[number].values) for sent in matching.pending)
             ]
             if numbers:
-                others = _contents(listed, numbers, numbers[0])
-                held[place.id] = Hold("unclear", listed[numbers[0]], numbers[0], others)
+                unclear(place, numbers[0], numbers)
     newest = {place.number: place.id for place in found.values() if _is_made(place, listed, forms)}
     for known in list(found.values()):
         if newest.get(known.number, known.id) != known.id:  # it was given to another place of ours
             found[known.id] = replace(known, number=None, lost=known.number)
     return [found[place.id] for place in places if place.id in found], merged
-
-
-def _contents(listed: Mapping[int, Content], numbers: Iterable[int], but: int) -> tuple[tuple[int, Content], ...]:
-    """What these numbers show, except one."""
-    return tuple((each, listed[each]) for each in sorted(set(numbers), reverse=True) if each != but)
 
 
 def _may_be_changed(place: Place, matching: Matching, lost: Sequence[Place]) -> bool:
@@ -367,8 +363,7 @@ def twins_of(places: Iterable[Place], matching: Matching) -> dict[int, int]:
     taken = {place.number for place in places if place.number is not None}
     twins: dict[int, int] = {}
     for place in places:
-        create = next((request for request in place.requests if request.what == "create"), None)
-        if create is None:
+        if (create := place.creating) is None:
             continue
         for number in matching.appeared(place, create.values):
             fits = matching.forms.same(create.values, matching.listed[number].values)
@@ -378,23 +373,19 @@ def twins_of(places: Iterable[Place], matching: Matching) -> dict[int, int]:
 
 
 def _create(place: Place) -> Request:
-    return next(request for request in place.requests if request.what == "create")
+    assert place.creating is not None
+    return place.creating
 
 
 def _waits_to_be_created(place: Place) -> bool:
     """True if a create was never sent from here: another copy of these edits may have sent it."""
-    return (
-        place.number is None
-        and any(intent.what == "create" for intent in place.intents)
-        and not any(request.what == "create" for request in place.requests)
-    )
+    is_wanted = any(intent.what == "create" for intent in place.intents)
+    return place.number is None and is_wanted and place.creating is None
 
 
 def _is_looked_for(place: Place, listed: Mapping[int, Content], forms: Forms) -> bool:
     """True if a create was sent, and its number is not known, or does not show just what was sent."""
-    if any(request.what == "delete" and request.known for request in place.requests):
-        return False
-    if not any(request.what == "create" for request in place.requests):
+    if place.deleted or place.creating is None:
         return False
     sent = [request.values for request in place.requests if request.values]
     found = None if place.number is None else listed.get(place.number)
@@ -404,14 +395,13 @@ def _is_looked_for(place: Place, listed: Mapping[int, Content], forms: Forms) ->
 
 def _is_made(place: Place, listed: Mapping[int, Content], forms: Forms) -> bool:
     """True if a create made what the number of a place shows, and no list has shown it before."""
-    return any(request.what == "create" for request in place.requests) and _holds(place, listed, forms)
+    return place.creating is not None and _holds(place, listed, forms)
 
 
 def _holds(place: Place, listed: Mapping[int, Content], forms: Forms) -> bool:
     """True if a place is what its number shows."""
     theirs = None if place.number is None else listed.get(place.number)
-    deleted = any(request.what == "delete" and request.known for request in place.requests)
-    return theirs is not None and not deleted and not look_at(place, theirs, forms, conclusive=True).another
+    return theirs is not None and not place.deleted and not look_at(place, theirs, forms, conclusive=True).another
 
 
 def _blocks(place: Place) -> frozenset[Hashable]:

@@ -159,6 +159,16 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.baseline is None else replace(self.baseline, blocks=self.baseline.blocks - self.owed)
 
     @property
+    def creating(self) -> Request | None:
+        """The first request to create it, None if none was sent."""
+        return next((request for request in self.requests if request.what == "create"), None)
+
+    @property
+    def deleted(self) -> bool:
+        """True if the service said that it deleted it."""
+        return any(request.what == "delete" and request.known for request in self.requests)
+
+    @property
     def unbound(self) -> "Place":
         """The place without its number, which is nothing's or another's by now; what was refused was of that number."""
         return replace(self, number=None, lost=self.number, refused=None)

@@ -82,9 +82,9 @@ def reconcile(place: Place, look: Look) -> Decision:
         return Hold("refused", theirs, _number(place))
     if theirs is None:
         return _absent(place, look)
-    if any(request.what == "delete" and request.known for request in place.requests):
-        return Hold("not shown", theirs, _number(place)) if look.conclusive else Wait("conclusive")
-    if lacking(place, theirs):  # else an edit that somebody took back would be sent again with the next one
+    if place.deleted or lacking(
+        place, theirs
+    ):  # else an edit that somebody took back would be sent again with the next
         return Hold("not shown", theirs, _number(place)) if look.conclusive else Wait("conclusive")
     if conflicting(place, theirs):
         return Hold("conflict", theirs, _number(place))
@@ -122,8 +122,7 @@ def _overlaid(request: Request, theirs: Content | None) -> Content | None:
 def _absent(place: Place, look: Look) -> Decision:
     another = look.another
     creates = any(intent.what == "create" for intent in place.intents)
-    created = any(request.what == "create" for request in place.requests)
-    deleted = any(request.what == "delete" and request.known for request in place.requests)
+    created, deleted = place.creating is not None, place.deleted
     if deleted and strays(place.intents):
         return Hold("gone", None, _number(place))
     if created and not deleted and (place.number is not None or not all(request.known for request in place.requests)):

@@ -188,3 +188,20 @@ def test_a_removal_of_unknown_outcome_can_be_dropped_after_a_sync_as_its_error_s
     person("outbox", "drop", edit)
     person.pushes_for_all_to_see()
     assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.2.0.0"])}
+
+
+def test_a_block_waits_for_its_removal_elsewhere_also_if_its_adding_was_not_answered(person: Person) -> None:
+    here, there = person.has("10.5.0.0/24"), person.has("10.6.0.0/24", city="Bonn", latitude=50.7, longitude=7.1)
+    person("custom", "add-block", here, "10.1.0.0/24")
+    person.upstream.faults = ["after"]
+    person("push", exits=None)
+    assert "10.1.0.0" in person.there[-1][1]
+    person("custom", "remove-block", here, "10.1.0.0/24")
+    person("custom", "add-block", there, "10.1.0.0/24")
+    person("push", exits=None)
+    assert "rejected" not in person.said
+    assert "waits for edit" in person.said
+    for _ in range(2):
+        settle()
+        person("push", exits=None)
+    assert person.there == {-1: ("Berlin", ["10.5.0.0"]), -2: ("Bonn", ["10.1.0.0", "10.6.0.0"])}

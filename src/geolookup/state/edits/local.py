@@ -39,8 +39,8 @@ class LocalEdits:
         self, custom: list[Geolocation], begun: Begun, *, wait_s: float = RUN_WAIT_S
     ) -> tuple[dict[int, Laid], int]:
         """A list's custom geolocations with the edits laid over them, and the newest edit's number."""
-        nothing = {place.locid: Laid(place=place) for place in custom}, 0
-        return self._ask(lambda ledger: (laid(ledger, custom, begun), ledger.outbox.head), nothing, wait_s=wait_s)
+        layer, head, _ = self.named(custom, begun, wait_s=wait_s)
+        return layer, head
 
     def named(
         self, custom: list[Geolocation], begun: Begun, *, wait_s: float = RUN_WAIT_S

@@ -171,8 +171,10 @@ class Courier:
         theirs = place.acknowledged if job.theirs is None else job.theirs
         if theirs is None:
             return
-        wanted = target(place.intents, theirs)
-        for block in theirs.blocks - (frozenset() if wanted is None else wanted.blocks):
+        # What was sent, and not answered, may be there by now.
+        sent = {each.new for each in place.requests if not (each.known or job.conclusive or each.new is None)}
+        wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | sent))
+        for block in (theirs.blocks | sent) - (frozenset() if wanted is None else wanted.blocks):
             self._leaving.setdefault(block, set()).add(place.id)
 
     # The whole

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from geolookup.model.errors import UpstreamAuthError, UpstreamError, UpstreamRefusedError, UpstreamUnavailableError
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.model.reports import Progress, unwatched
-from geolookup.model.types import Geolocation
 from geolookup.settings.table import Settings
 from geolookup.state.base import clock
 from geolookup.state.base.marks import Mark, Start
@@ -35,17 +34,7 @@ from geolookup.sync.push.conclude import Findings, conclude, learn, words_of_for
 from geolookup.sync.push.report import PushReport, line_of
 from geolookup.sync.push.requests import Errand, LeaveError, Looking, Outcome, Patience
 from geolookup.sync.push.telling import Names, why_held
-
-
-class View(Protocol):
-    """The complete lists of a service; see `view.ServiceView`. A rehearsal has its own."""
-
-    listed: dict[int, Geolocation] | None
-    start: Start | None
-    asked_freely: bool
-    unmodified: Start | None
-
-    def read(self, *, freely: bool) -> dict[int, Geolocation]: ...
+from geolookup.sync.push.view import Seen
 
 
 class Asking(Protocol):
@@ -60,7 +49,7 @@ class Asking(Protocol):
 OnConflict: TypeAlias = Literal["hold", "mine", "theirs"]
 
 #: A counter above those of all marks: what is read now.
-_NEWEST = 1 << 53
+NEWEST = 1 << 53
 _FIRST_LOT = 8
 #: Only a complete list can tell that a field is empty everywhere.
 _ALL = range(len(FIELD_NAMES))
@@ -97,20 +86,27 @@ _as_it_is: Callable[[Job], tuple[Any, ...]] = attrgetter(*Job.__slots__)
 
 
 class Courier:
-    """One push under way. ``ledgers`` opens edits.db, in a transaction of its own each time; ``connections`` send."""
+    """One push under way. ``ledgers`` opens edits.db, in a transaction of its own each time; ``connections`` send.
+
+    ``read`` reads a complete list, as `view.ServiceView.read` does; ``seen`` is one that was read before.
+    ``unmodified`` is the start of the newest list, if it is as what is published and nothing was sent since.
+    """
 
     def __init__(
         self,
         ledgers: Callable[[], AbstractContextManager[Ledger]],
-        view: View,
+        read: Callable[..., Seen],
         connections: Asking,
         settings: Settings,
         report: PushReport,
         *,
         on_conflict: OnConflict = "hold",
+        seen: Seen | None = None,
     ) -> None:
         self._ledgers = ledgers
-        self._view = view
+        self._read = read
+        self._seen = seen
+        self.unmodified: Start | None = None
         self._connections = connections
         self._settings = settings
         self._report = report
@@ -233,16 +229,16 @@ class Courier:
     def _read_list(self, *, freely: bool) -> None:
         """Read a complete list, and hold every place against it."""
         self._report.requests += 1
+        self.unmodified = None
         try:
-            listed = self._view.read(freely=freely)
+            listed, start, freely = self._seen = self._read(freely=freely)
         except UpstreamAuthError as error:
             raise LeaveError(f"the push is paused, and every edit is kept: {error}") from error
         except UpstreamError as error:
             raise LeaveError(str(error)) from error
-        assert self._view.start is not None
-        start = self._view.start
+        self.unmodified = None if freely else start
         with self._ledger() as ledger:
-            freely, head = self._view.asked_freely, ledger.outbox.head
+            head = ledger.outbox.head
             found = conclude(ledger, start, listed, self._settings.settle_s, asked_freely=freely)
             if ledger.outbox.head != head:
                 self._take(ledger)
@@ -287,13 +283,13 @@ class Courier:
         if unseen := [job for job in ready if not job.looked and job.kept.place.number is not None]:
             self._look(unseen)
         creates = [job for job in ready if job.kept.place.number is None and not job.kept.place.requests]
-        if creates and self._view.listed is None:
+        if creates and self._seen is None:
             self._read_list(freely=False)
         return True
 
     def _send(self) -> None:
         """Send the lot that is noted, and wait as long as its answers ask for."""
-        self._view.unmodified = None
+        self.unmodified = None
         in_time = self._connections.ask_all(self._sent, _MOST_S)
         asked = [errand for errand in self._sent if errand.begun]
         failed = any(errand.ends_batch for errand in asked)
@@ -318,7 +314,7 @@ class Courier:
 
     def _can_be_sent(self, job: Job) -> bool:
         place = job.kept.place
-        return job.looked or (place.number is None and (bool(place.requests) or self._view.listed is not None))
+        return job.looked or (place.number is None and (bool(place.requests) or self._seen is not None))
 
     def _is_ready(self, job: Job) -> bool:
         """True unless a place has to wait; if it has to for longer than this push, it is over."""
@@ -352,7 +348,7 @@ class Courier:
         if not busy or not job.looked:
             return False
         look = Look(job.theirs, conclusive=job.conclusive, busy=busy)
-        place = job.kept.as_of(Mark.now(_NEWEST), self._settings.settle_s)
+        place = job.kept.as_of(Mark.now(NEWEST), self._settings.settle_s)
         return reconcile(place, look) == Wait("others")
 
     def _break_circle(self, waiting: list[Job]) -> bool:
@@ -485,9 +481,9 @@ class Courier:
 
     def _as_looked(self, job: Job) -> Place:
         """The place, with what has settled when it was looked at: of an unknown outcome, what a list has said."""
-        if job.conclusive and self._view.start is not None:
-            return job.kept.as_of(self._view.start.mark, self._settings.settle_s)
-        return job.kept.as_of(Mark.now(_NEWEST), self._settings.settle_s)
+        if job.conclusive and self._seen is not None:
+            return job.kept.as_of(self._seen.start.mark, self._settings.settle_s)
+        return job.kept.as_of(Mark.now(NEWEST), self._settings.settle_s)
 
     def _begin(self, ledger: Ledger, job: Job, request: Request) -> Errand:
         before = None
@@ -504,9 +500,9 @@ class Courier:
     def _list_before(self, ledger: Ledger) -> int:
         """The kept list of what the service had when this push read it; what we add is known to be ours."""
         if self._before is None:
-            assert self._view.listed is not None
+            assert self._seen is not None
             self._before = ledger.outbox.baselines.keep(
-                {number: digest(place) for number, place in self._view.listed.items()}
+                {number: digest(place) for number, place in self._seen.listed.items()}
             )
         return self._before
 
@@ -545,7 +541,7 @@ class Courier:
         """Hold a place for what the service said no to."""
         job.refused = request, error
         job.kept = replace(job.kept, place=replace(job.kept.place, refused=request))
-        listed = self._view.listed or {}
+        listed = {} if self._seen is None else self._seen.listed
         having = {number: content_of(place) for number, place in listed.items() if request.new in place.ipblocks}
         self._hold(ledger, job, Hold("refused", theirs, job.kept.place.number, holders(request, having)))
 
@@ -659,7 +655,7 @@ class Courier:
         job.kept = ledger.save(job.kept, ledger.ended(job.kept.place))
         job.refused, job.looked, job.conclusive = (request, error), False, False
         # Whose it is, only a complete list tells: one for all of a push.
-        self._must_list = self._must_list or (error.status == 409 and bool(request.new) and self._view.listed is None)
+        self._must_list = self._must_list or (error.status == 409 and bool(request.new) and self._seen is None)
 
     def _after_refusal(self, ledger: Ledger, job: Job, look: Look) -> None:
         """What the service has now tells whether it did what it refused."""

@@ -12,7 +12,7 @@ import msgspec
 from geolookup.base.garbage import rarely_collected
 from geolookup.http.transport import Answer, Transport
 from geolookup.model.errors import PlanError
-from geolookup.model.types import PROVISIONAL_LOCID, Geolocation
+from geolookup.model.types import PROVISIONAL_LOCID
 from geolookup.settings.table import Settings
 from geolookup.state.base.clock import now_text
 from geolookup.state.base.marks import Mark, Start
@@ -21,17 +21,14 @@ from geolookup.state.edits.outbox.payload import content_of, described, geolocat
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow
 from geolookup.state.edits.outbox.stations import concerns
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.sync.push.courier import Courier, OnConflict
+from geolookup.sync.push.courier import NEWEST, Courier, OnConflict
 from geolookup.sync.push.push import require_same_upstream
 from geolookup.sync.push.report import PushReport
 from geolookup.sync.push.requests import Errand, Looking
-from geolookup.sync.push.view import ServiceView
+from geolookup.sync.push.view import Seen, ServiceView
 from geolookup.upstream.geolocations import GeolocationsClient
 
 VERSION = "1.0"
-#: A counter above those of all marks: what is read now.
-_NEWEST = 1 << 53
-
 #: What must be as it was for a saved plan to be applied, and what to say if it is not.
 _COMPARED = {
     "url": "it is for another service",
@@ -55,7 +52,7 @@ def make(
     url = require_same_upstream(directory, settings, url_moved=url_moved)
     with Transport(settings) as transport, rarely_collected():
         view = ServiceView(directory, settings, GeolocationsClient(transport))
-        return _plan(directory, settings, view, url, on_conflict)
+        return _plan(directory, settings, _look(view), url, on_conflict)
 
 
 def save(plan: dict[str, Any], path: str) -> None:
@@ -92,32 +89,36 @@ def read(path: str) -> dict[str, Any]:
     return dict(plan)
 
 
-def checker(plan: dict[str, Any], directory: StateDirectory, settings: Settings) -> Callable[[ServiceView], None]:
+def checker(plan: dict[str, Any], directory: StateDirectory, settings: Settings) -> Callable[[ServiceView], Seen]:
     """A check for `push` that refuses if the outbox or the service has changed since the plan was made."""
 
-    def check(view: ServiceView) -> None:
-        now = _plan(directory, settings, view, str(settings.url), plan["on_conflict"])
+    def check(view: ServiceView) -> Seen:
+        seen = _look(view)
+        now = _plan(directory, settings, seen, str(settings.url), plan["on_conflict"])
         for name, what in _COMPARED.items():
             if now[name] != plan[name]:
                 raise PlanError(f"the plan cannot be applied: {what}; make a new one. Nothing was sent")
+        return seen
 
     return check
 
 
+def _look(view: ServiceView) -> Seen:
+    return view.read(freely=True, start=Start(mark=Mark.now(NEWEST), at=now_text()))
+
+
 def _plan(
-    directory: StateDirectory, settings: Settings, view: ServiceView, url: str, on_conflict: OnConflict
+    directory: StateDirectory, settings: Settings, seen: Seen, url: str, on_conflict: OnConflict
 ) -> dict[str, Any]:
     """Rehearse a push: on a copy of edits.db, against a copy of what the service has now."""
-    start = Start(mark=Mark.now(_NEWEST), at=now_text())
-    service = dict(view.read(freely=True, start=start))
-    content = json.dumps([[locid, described(place)] for locid, place in sorted(service.items())], sort_keys=True)
+    content = json.dumps([[locid, described(place)] for locid, place in sorted(seen.listed.items())], sort_keys=True)
     report = PushReport(url=url)
-    rehearsed = _Rehearsed(settings, service, start)
+    rehearsed = _Rehearsed(settings, seen)
     if directory.edits.exists():
         with directory.edits.rehearsing() as database:
             rehearsed.remember(Ledger(database))
             courier = Courier(
-                lambda: contextlib.nullcontext(Ledger(database)), rehearsed, rehearsed, settings, report,
+                lambda: contextlib.nullcontext(Ledger(database)), rehearsed.read, rehearsed, settings, report,
                 on_conflict=on_conflict,
             )  # fmt: skip
             courier.run()
@@ -137,19 +138,15 @@ def _plan(
 class _Rehearsed:
     """A service and its connections in memory: requests are written down, and have the effect that they would have."""
 
-    def __init__(self, settings: Settings, service: dict[int, Geolocation], start: Start) -> None:
+    def __init__(self, settings: Settings, seen: Seen) -> None:
         self.requests: list[dict[str, Any]] = []
         self.settings = settings
-        self._service = service
+        self._service = dict(seen.listed)
+        self._start = seen.start
         self._edits: Mapping[int, OutboxRow] = {}
         self._of_place: dict[int, list[OutboxRow]] = {}
         #: The places of which it gave the numbers.
         self._made: dict[int, int] = {}
-        # As of a view that has read a complete list.
-        self.listed: dict[int, Geolocation] | None = None
-        self.start: Start | None = start
-        self.asked_freely = True
-        self.unmodified: Start | None = None
 
     def remember(self, ledger: Ledger) -> None:
         """Remember the edits as they are."""
@@ -174,10 +171,9 @@ class _Rehearsed:
 
     # As a view
 
-    def read(self, *, freely: bool) -> dict[int, Geolocation]:  # noqa: ARG002 - as of a view
+    def read(self, *, freely: bool) -> Seen:  # noqa: ARG002 - as of a view
         """What the service has."""
-        self.listed = dict(self._service)
-        return self.listed
+        return Seen(dict(self._service), self._start, freely=True)
 
     # As connections
 

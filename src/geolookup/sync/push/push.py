@@ -21,7 +21,7 @@ from geolookup.sync.pull.pull import configured_url
 from geolookup.sync.push.courier import Courier, OnConflict
 from geolookup.sync.push.report import PushReport, line_of
 from geolookup.sync.push.telling import Names
-from geolookup.sync.push.view import ServiceView
+from geolookup.sync.push.view import Seen, ServiceView
 from geolookup.upstream.connections import Connections
 from geolookup.upstream.geolocations import GeolocationsClient
 
@@ -48,7 +48,7 @@ def push(
     *,
     on_conflict: OnConflict = "hold",
     url_moved: bool = False,
-    check: Callable[[ServiceView], None] | None = None,
+    check: Callable[[ServiceView], Seen] | None = None,
     progress: Progress = unwatched,
 ) -> PushReport:
     """Send what waits in the outbox. Takes the run lock.
@@ -89,7 +89,7 @@ def push_locked(
     report: PushReport,
     *,
     on_conflict: OnConflict = "hold",
-    check: Callable[[ServiceView], None] | None = None,
+    check: Callable[[ServiceView], Seen] | None = None,
     progress: Progress = unwatched,
 ) -> Start | None:
     """Send what waits, by a run that has checked edits.db; the counts are left to `count_left_over`.
@@ -107,17 +107,18 @@ def push_locked(
         )
     client = GeolocationsClient(transport)
     view = ServiceView(directory, settings, client)
-    if check is not None:
-        check(view)
+    seen = None if check is None else check(view)
     directory.remember_upstream(report.url)
     connections = Connections(client, settings.push_connections)
-    courier = Courier(directory.edits.ledger, view, connections, settings, report, on_conflict=on_conflict)
+    courier = Courier(
+        directory.edits.ledger, view.read, connections, settings, report, on_conflict=on_conflict, seen=seen
+    )
     try:
         courier.run(progress)
     finally:  # also after an error: lookups see how far the push came
         if run.current is not None:
             run.republish()
-    return view.unmodified
+    return courier.unmodified
 
 
 def count_left_over(directory: StateDirectory, report: PushReport) -> None:

@@ -1,7 +1,7 @@
 """The service as it is now, as far as a push must know: complete lists, and single geolocations."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from geolookup.model.errors import UpstreamAnswerError
 from geolookup.model.fields import FIELD_NAMES, FILTER_NAMES
@@ -12,6 +12,17 @@ from geolookup.state.base.marks import Start
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.upstream.decode import PulledGeolocation
 from geolookup.upstream.geolocations import GeolocationsClient, Listing
+
+
+class Seen(NamedTuple):
+    """A complete list: every custom geolocation with its blocks, by locid.
+
+    ``freely`` is true if it was read, and false if the service only said that it is as what is published here.
+    """
+
+    listed: Mapping[int, Geolocation]
+    start: Start
+    freely: bool
 
 
 class ServiceView:
@@ -26,16 +37,9 @@ class ServiceView:
         self._directory = directory
         self._settings = settings
         self._client = client
-        #: The newest complete list, by locid, and its start; None if none was read.
-        self.listed: dict[int, Geolocation] | None = None
-        self.start: Start | None = None
-        #: Whether that list was asked for without conditions: else the service may only have said that it is as before.
-        self.asked_freely = False
-        #: The start of the newest list that was answered with 304; None once anything was sent that may change it.
-        self.unmodified: Start | None = None
 
-    def read(self, *, freely: bool, start: Start | None = None) -> dict[int, Geolocation]:
-        """Every custom geolocation with its blocks, by locid, from one complete list.
+    def read(self, *, freely: bool, start: Start | None = None) -> Seen:
+        """Read one complete list.
 
         Unless it is asked ``freely``, the service may answer that it still has what is published here (304). A list
         that is only looked at has a ``start``; else its start is marked in edits.db.
@@ -43,21 +47,18 @@ class ServiceView:
         :raises UpstreamError: if the list could not be read whole, or cannot be believed
         """
         start = start or self._directory.edits.start_of_list()
-        self.unmodified, self.asked_freely = None, True
         current = self._directory.current_or_none()
         if current is not None and current.published.get("url") != self._settings.url:
             current = None
         etag = None if current is None or freely else current.published.get("etag")
         with self._client.list(etag=etag) as listing:
-            if listing.not_modified and current is not None:
-                found = self._directory.cache(current.generation).custom()
-                self.unmodified, self.asked_freely = start, False
-            else:
+            if freely := not listing.not_modified or current is None:
                 found = [geolocation(place) for batch in listing.iter_batches() for place in batch if place.locid < 0]
                 self._refuse_what_drives_no_deletion(listing, len(found), current)
-        self.start = start
-        self.listed = {place.locid: place for place in found}
-        return self.listed
+            else:
+                assert current is not None
+                found = self._directory.cache(current.generation).custom()
+        return Seen({place.locid: place for place in found}, start, freely)
 
     def _refuse_what_drives_no_deletion(self, listing: Listing, custom: int, current: Current | None) -> None:
         """Refuse a capped or unreadable list: what it lacks is not gone, and would be created twice."""

@@ -102,7 +102,7 @@ def did(what: str) -> str:
 
 def outcome(text: str) -> str:
     """The outcome of a line of the history: a change is saved here at once, whatever becomes of it at a service."""
-    return "saved" if text == State.QUEUED else state(text)
+    return "saved" if text == State.QUEUED else text if text == State.DONE else state(text)
 
 
 def holds(rows: Mapping[str, int] | None) -> str:
@@ -118,7 +118,7 @@ def holds(rows: Mapping[str, int] | None) -> str:
 
 def saved(told: str, editor: Editor) -> str:
     """What was done, and what is left to send, if anything is sent at all."""
-    rows = editor.pending()
+    told, rows = told[0].upper() + told[1:], editor.pending()
     if not rows:
         return f"{told}."
     waiting = sum(row.state in PERSON_STATES for row in rows)

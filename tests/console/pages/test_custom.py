@@ -49,7 +49,7 @@ def test_a_person_makes_a_geolocation_and_sees_first_what_it_changes(tab: Any, c
     assert console.console.geo().match("9.0.0.1").geolocation.city == "München"  # type: ignore[union-attr]
     tab.get_by_role("button", name="Create this site").click()
     assert re.search(
-        r"created geolocation -\d+: 9.0.0.0-9.0.0.127 now resolves", tab.get_by_role("status").inner_text()
+        r"Created geolocation -\d+: 9.0.0.0-9.0.0.127 now resolves", tab.get_by_role("status").inner_text()
     )
     assert console.console.geo().match("9.0.0.1").geolocation.city == "Potsdam"  # type: ignore[union-attr]
     assert tab.get_by_role("heading", level=1).inner_text() == "Potsdam, DE"
@@ -95,7 +95,7 @@ def test_a_country_in_words_and_swapped_coordinates_are_refused_as_by_the_comman
         fields = {**NOTHING, "city": "Oldtown", "country": "Germany"}  # as an earlier version took it
         old = editor.sessions.edit(EditSession.create, fields)
     fields = {**dict.fromkeys(NOTHING, ""), "latitude": "1.5", "longitude": "2.5", "country": "Germany", "city": "Y"}
-    assert f"updated geolocation {old}" in save(mine, f"/custom/{old}/update", **fields).text
+    assert f"Updated geolocation {old}" in save(mine, f"/custom/{old}/update", **fields).text
     assert len(console.console.layer().laid) == before + 2
 
 
@@ -107,7 +107,7 @@ def test_fields_are_changed_and_what_no_browser_can_send_stays(console: RunningC
     sent = {"country": "", "region": "<b>\u202e\u2066", "city": "Oldtown", "postalcode": "", "areacode": ""}
     sent |= {"latitude": "1.5", "longitude": "2.5", "dmacode": "8"}
     answer = save(mine, path, **sent)
-    assert f"updated geolocation {locid}" in answer.text
+    assert f"Updated geolocation {locid}" in answer.text
     with open_editor(console.home) as editor:
         place = editor.get(locid).place
         assert (place.city, place.region, place.dmacode) == ("Old\ntown", "<b>\u202e\u2066", "8")
@@ -151,7 +151,7 @@ def test_a_block_is_added_replaced_and_removed(console: RunningConsole, mine: Vi
     shown = mine.get(f"{path}/delete").text
     told = mine.post(f"{path}/delete", data={**hidden(shown), "step": "save"})
     assert told.url.path == "/custom"
-    assert f"deleted geolocation {locid}" in told.text
+    assert f"Deleted geolocation {locid}" in told.text
     assert mine.get(path).status_code == 404
 
 
@@ -249,7 +249,7 @@ def test_of_many_edits_what_a_deletion_changes_is_asked_for(
     assert "Whose answer would change" not in page.replace("Show whose answer", "")
     looked = mine.post(path, data={**hidden(page), "step": "check"}).text
     assert "256 IPv4" in looked
-    assert "deleted geolocation" in mine.post(path, data={**hidden(looked), "step": "save"}).text
+    assert "Deleted geolocation" in mine.post(path, data={**hidden(looked), "step": "save"}).text
 
 
 def test_what_is_kept_of_the_layer_follows_every_change(console: RunningConsole) -> None:
@@ -342,7 +342,7 @@ def test_a_site_is_renamed_at_once_and_the_history_and_undo_say_so(console: Runn
     assert "No answer changes." in form
     saved = mine.post(page, data={**hidden(form), "name": "Depot North", "step": "save"}).text
     assert "<h1>Depot North</h1>" in saved
-    assert f"geolocation {locid} is named Depot North, no longer Depot 7." in saved
+    assert f"Geolocation {locid} is named Depot North, no longer Depot 7." in saved
     assert 'names of sites<span class="under long">Depot 7 → Depot North' in saved
     late = mine.post(page, data={**hidden(form), "name": "Depot South", "step": "save"})
     assert late.status_code == 409

@@ -122,7 +122,7 @@ def test_every_setting_that_code_for_lookups_reads_is_marked_as_bearing_on_looku
                 # Without a state the bundled one is built, unless there is an upstream: the fast path builds none.
                 read |= {node.attr.removesuffix("_s") if node.attr == "max_age_s" else node.attr} & names - {"url"}
     assert read == {"max_age", "stale"}
-    assert marked == read | {"home"}  # by `state_home`
+    assert marked == read | {"home", "vrf"}  # by `state_home`, and by the commands that take a VRF
 
 
 @pytest.mark.parametrize("name", sorted(setting.name for setting in described() if setting.is_path))

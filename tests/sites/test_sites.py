@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from geolookup.model.addresses import is_netmask
@@ -87,6 +87,15 @@ def sites(draw: st.DrawFn) -> list[Site]:
 
 @pytest.mark.parametrize("form", ["toml", "csv"])
 @examples(40)
+@example(
+    written=[
+        Site(
+            name="Bonn",
+            fields={name: None if name in ("latitude", "longitude") else "" for name in FIELD_NAMES},
+            blocks=(IPBlock.parse("10.0.0.1", "10.0.0.1"), IPBlock.parse("255.255.255.252", "255.255.255.252")),
+        )
+    ]
+)
 @given(written=sites())
 def test_what_is_written_is_read_back(tmp_path: Path, form: Any, written: list[Site]) -> None:
     path = tmp_path / f"sites.{form}"

@@ -10,7 +10,7 @@ from typing import Any
 from geolookup.base.reasons import reason
 from geolookup.base.text import count
 from geolookup.files.tables import MOST_NAMED, BadRows
-from geolookup.model.addresses import of_mask_after, range_ends
+from geolookup.model.addresses import is_netmask, of_mask_after, range_ends
 from geolookup.model.checked import checked_fields, lacks_coordinates, wrong_name
 from geolookup.model.errors import DataFileError, EditError, InvalidAddressError, InvalidRangeError
 from geolookup.model.fields import DEGREES, FIELD_NAMES, UNKNOWN
@@ -125,8 +125,13 @@ class Site:
 
 
 def block_text(block: IPBlock) -> str:
-    """A block as these files have it: a network if it is one, else an address, else ``first-last``."""
+    """A block as these files have it: a network if it is one, else an address, else ``first-last``.
+
+    An address that would be read as the netmask of the one before it is written as a network.
+    """
     size = block.last - block.first + 1
+    if size == 1 and block.family == 4 and is_netmask(block.first):
+        return f"{block.startip}/32"
     if size > 1 and size & (size - 1) == 0 and block.first % size == 0:
         return f"{block.startip}/{(32 if block.family == 4 else 128) - size.bit_length() + 1}"
     return str(block)

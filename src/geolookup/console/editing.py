@@ -2,21 +2,22 @@
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from geolookup.console.console import Console, Html
 from geolookup.console.forms import AnyRequest, Form
 from geolookup.console.wording import saved
 from geolookup.history.preview import EditPreview, preview_edit
-from geolookup.model.addresses import range_ends
+from geolookup.model.addresses import of_mask_after, range_ends, split_blocks
 from geolookup.model.checked import checked_fields, lacks_coordinates
 from geolookup.model.countries import in_capitals
 from geolookup.model.errors import EditError, GeoLookupError, RequestRefusedError, WideBlockError
 from geolookup.model.fields import DEGREES, FIELD_NAMES, FIELDS, UNKNOWN
 from geolookup.model.named import block_of
 from geolookup.sources.outlines import misfits
+from geolookup.state.custom_edits import Ends
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.outbox.payload import described
@@ -31,6 +32,16 @@ WIDE: Final = "wide"
 
 #: What was typed, by the name of the input.
 Values = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """A reason to look again at what was typed. ``instead`` are other values, which a ``button`` takes, if any."""
+
+    text: str
+    button: str = ""
+    instead: Mapping[str, str] = field(default_factory=dict)
+
 
 #: Makes an edit; returns the locid that it is about, and what it did in words.
 Does: TypeAlias = Callable[[Editor], tuple[int, str]]
@@ -85,6 +96,11 @@ class Edit:
     #: A sentence above the form.
     hint = ""
 
+    @property
+    def has_inputs(self) -> bool:
+        """Whether there is anything to type."""
+        return bool(self.has_fields or self.has_name or self.block_label or self.locid_label)
+
     def heading(self, values: Values) -> str:
         """The name of the edit, with what it is about."""
         raise NotImplementedError
@@ -124,7 +140,15 @@ class Edit:
 
     def wrong(self, console: Console, values: Values) -> dict[str, str]:  # noqa: ARG002
         """All that is wrong with what was typed, by the name of the input."""
-        return wrong_blocks(values.get("block", "")) if self.block_label else {}
+        return wrong_blocks(self.blocks(values)) if self.block_label else {}
+
+    def blocks(self, values: Values) -> list[Ends]:
+        """The ends of each block that was typed."""
+        return typed_blocks(values["block"]) if self.blocks_may_be_many else [range_ends(values["block"])]
+
+    def doubt(self, console: Console, values: Values) -> Doubt | None:  # noqa: ARG002
+        """A reason to look again at what was typed before it is saved, if there is one."""
+        return None
 
     def after(self, locid: int) -> str:
         """Where it leads once it is saved."""
@@ -176,15 +200,24 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def typed_blocks(text: str) -> list[tuple[str, str | None]]:
-    """The ends of each of several blocks, with commas or semicolons between them."""
-    return [range_ends(part) for part in re.split("[,;]", text) if part.strip()]
+def typed_blocks(text: str) -> list[Ends]:
+    """The ends of each of several blocks, each once, as people paste them: with new lines, blanks, commas, semicolons.
+
+    A netmask stays with the address before it, for `wrong_blocks` to say how the network is written.
+    """
+    parts: list[str] = []
+    for part in split_blocks(text):
+        if parts and of_mask_after(parts[-1], part) is not None:
+            parts[-1] += f"/{part}"
+        else:
+            parts.append(part)
+    return [range_ends(part) for part in dict.fromkeys(parts)]
 
 
-def wrong_blocks(text: str) -> dict[str, str]:
+def wrong_blocks(blocks: Iterable[Ends]) -> dict[str, str]:
     """All that is wrong with blocks, as an edit would say it."""
     found = []
-    for ends in typed_blocks(text):
+    for ends in blocks:
         try:
             block_of(*ends)
         except GeoLookupError as error:
@@ -205,8 +238,7 @@ def require_fitting(fields: Mapping[str, Any]) -> None:
 def show(request: AnyRequest, console: Console, edit: Edit) -> Html:
     """The form as it is opened; one without inputs says at once what it would change, if that is quick."""
     values = edit.begin(request)
-    inputs = edit.has_fields or edit.has_name or edit.block_label or edit.locid_label
-    visible = inputs or sum(console.layer().edits.values()) > _AT_ONCE_EDITS
+    visible = edit.has_inputs or sum(console.layer().edits.values()) > _AT_ONCE_EDITS
     return _page(request, console, edit, values, step="" if visible else "check")
 
 
@@ -236,8 +268,11 @@ def handle(request: AnyRequest, console: Console, edit: Edit) -> Html:
         if once:
             console.remember_made(once, where)
         return console.go(where, saved(told, editor))
-    overtaken = edit.shown(console) != form.text("seen")
-    return _page(request, console, edit, values, step=form.text("step"), overtaken=overtaken)
+    overtaken, step = edit.shown(console) != form.text("seen"), form.text("step")
+    if step == "instead":
+        doubt, step = edit.doubt(console, values), "check"
+        values |= {} if doubt is None else doubt.instead
+    return _page(request, console, edit, values, step=step, overtaken=overtaken)
 
 
 def _beside(edit: Edit, text: str) -> dict[str, str]:
@@ -304,6 +339,7 @@ def _page(
             if not wrongs:
                 error = str(failed)
     checked = _digest(values) if preview is not None and preview.counted else ""
+    doubt = None if preview is None else edit.doubt(console, values)
     if step == "whole" and "HX-Request" in request.headers and "HX-Boosted" not in request.headers:
         return console.page(
             request,
@@ -311,7 +347,7 @@ def _page(
             status,
             edit=edit,
             preview=preview,
-            names=console.layer().names,
+            doubt=doubt,
             wide=wide,
             checked=checked,
             error=error,
@@ -327,7 +363,7 @@ def _page(
         seen=edit.shown(console),
         checked=checked,
         preview=preview,
-        names=console.layer().names,
+        doubt=doubt,
         wide=wide,
         error=error,
         wrongs=wrongs or {},

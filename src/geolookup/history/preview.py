@@ -43,12 +43,13 @@ class EditPreview:
     """The effect of an edit.
 
     ``changes`` are place by place, None if there are too many; then ``by_country`` counts them, if that was asked for.
-    ``findings`` are the linter's new ones.
+    ``findings`` are the linter's new ones. ``names`` are those of the sites before and after it, by their number.
     """
 
     changes: list[PlaceChange] | None
     by_country: Impact | None
     findings: list[Finding]
+    names: dict[int, str]
 
     @property
     def counted(self) -> bool:
@@ -75,9 +76,10 @@ def preview_edit(
     :raises EditError: if it cannot be made
     """
     with editor.rehearsal():
-        before = {laid.place.locid: laid for laid in editor.custom()}
+        before, names = {laid.place.locid: laid for laid in editor.custom()}, editor.site_names()
         edit(editor)
         after = {laid.place.locid: laid for laid in editor.custom()}
+        names |= editor.site_names()
     touched = [
         side[locid].place
         for side, other in ((before, after), (after, before))
@@ -91,7 +93,7 @@ def preview_edit(
     found = lint([laid.place for laid in after.values()])
     known = set(lint([laid.place for laid in before.values()])) if found else set()
     found = [finding for finding in found if finding not in known]
-    return EditPreview(changes=changes, by_country=by_country, findings=found)
+    return EditPreview(changes=changes, by_country=by_country, findings=found, names=names)
 
 
 #: Called with the layers before and after.

@@ -32,7 +32,10 @@ def test_a_city_is_picked_and_a_site_made_by_the_keyboard_alone(tab: Any, consol
     assert tab.get_by_label("Country code").input_value() == "FR"
     assert tab.get_by_label("Latitude").input_value() == "45.76"
     assert tab.evaluate("document.activeElement.id") == "block"
-    tab.keyboard.type("10.99.0.0-10.99.0.29, 10.98.0.0/24")
+    tab.keyboard.type("10.99.0.0-10.99.0.29")
+    tab.keyboard.press("Enter")
+    tab.keyboard.type("10.98.0.0/24")
+    tab.get_by_role("button", name="Show whose answer would change").focus()
     tab.keyboard.press("Enter")
     tab.get_by_role("region", name="Whose answer would change").get_by_text("286 IPv4").wait_for()
     tab.wait_for_function("!document.querySelector('.htmx-settling, .htmx-added, .htmx-request')")  # it sets the focus
@@ -76,7 +79,9 @@ def test_all_that_is_wrong_is_said_at_once_each_beside_its_field(tab: Any, conso
     for label, text in typed.items():
         tab.get_by_label(label).fill(text)
     tab.get_by_role("button", name="Show whose answer would change").click()
-    tab.get_by_text("look at the marked fields").wait_for()
+    tab.get_by_text("Nothing was saved. Look at Country code, Latitude and Networks.").wait_for()
+    tab.get_by_role("link", name="Networks").click()
+    assert tab.evaluate("location.hash") == "#block"
     for label, said in {"Country code": "DE", "Latitude": "north", "Networks": "10.0.0.0/8"}.items():
         field = tab.get_by_label(label)
         assert field.get_attribute("aria-invalid") == "true"
@@ -87,16 +92,64 @@ def test_all_that_is_wrong_is_said_at_once_each_beside_its_field(tab: Any, conso
     assert tab.locator("[aria-invalid]").count() == 3
 
 
+def test_a_pasted_list_is_read_with_any_sign_between(console: RunningConsole, mine: Visitor) -> None:
+    pasted = "10.96.0.1\r\n10.96.0.3 10.96.0.5;10.96.0.7,\t10.96.0.1\r\n10.96.0.16 - 10.96.0.17\r\n"
+    fields = {"name": "Pasted", "country": "FR", "city": "Lyon", "block": pasted}
+    looked = mine.fill("/custom/create", **fields, step="check")
+    assert "Nothing is saved yet. The answer of 6 addresses would change" in looked.text
+    assert f">\n{pasted}</textarea>".replace("\r", "") in looked.text.replace("\r", "")
+    mine.post("/custom/create", data={**hidden(looked.text), **fields, "step": "save"})
+    with open_editor(console.home) as editor:
+        assert len(editor.get(editor.sites()["Pasted"]).place.ipblocks) == 5
+
+
+def test_a_list_with_wrong_lines_names_each_of_them(mine: Visitor) -> None:
+    block = "10.95.0.1\n10.95.0.256\n10.95.1.0 255.255.255.0\nLyon"
+    answer = mine.fill("/custom/create", name="Wrong lines", country="FR", city="Lyon", block=block, step="check")
+    assert answer.status_code == 422
+    for said in ("10.95.0.256", "write 10.95.1.0/24", "Lyon"):
+        assert said in answer.text.partition('id="block-wrong"')[2]
+
+
+def test_a_city_that_is_typed_and_not_picked_offers_its_coordinates(console: RunningConsole, mine: Visitor) -> None:
+    with open_editor(console.home) as editor:
+        place = {"country": "PL", "region": "LD", "city": "Łódź", "latitude": 51.77, "longitude": 19.46}
+        locid = editor.create(name="Moves", blocks=["10.94.0.0/24"], **place)  # type: ignore[arg-type]
+    path, typed = f"/custom/{locid}/update", {name: str(value) for name, value in place.items()}
+    typed |= {"city": "lyon", "country": "FR", "postalcode": "", "dmacode": "", "areacode": ""}
+    looked = mine.fill(path, **typed, step="check").text
+    assert "The coordinates stay as before: 51.77, 19.46. Lyon, ARA, 69001, FR is at 45.76, 4.84." in looked
+    assert "Take 45.76, 4.84" in looked
+    taken = mine.fill(path, **typed, step="instead").text
+    assert "stay as before" not in taken
+    values = dict(re.findall(r'<input id="(\w+)" name="\w+" value="([^"]*)"', taken))
+    assert [values[name] for name in ("city", "region", "latitude", "longitude")] == ["Lyon", "ARA", "45.76", "4.84"]
+    changed = taken.partition('data-label="From"')[2].partition("</tr>")[0]
+    assert 'Łódź, LD, PL<span class="under">Moves: 51.77, 19.46</span>' in changed
+    assert '<span class="under">Moves: 45.76, 4.84</span>' in changed
+    assert "stay as before" not in mine.fill(path, **{**typed, "latitude": "45.8"}, step="check").text
+    unknown = mine.fill(path, **{**typed, "city": "Nowhere"}, step="check").text
+    assert "The coordinates stay as before: 51.77, 19.46. Change them too if the place moved." in unknown
+
+
+def test_the_preview_of_a_new_site_calls_it_by_its_name(mine: Visitor) -> None:
+    fields = {"name": "Not there yet", "country": "FR", "city": "Lyon", "block": "10.93.0.0/24"}
+    looked = mine.fill("/custom/create", **fields, step="check").text
+    assert '<span class="under">Not there yet: 45.76, 4.84</span>' in looked
+
+
 def test_back_keeps_what_was_typed(tab: Any, console: RunningConsole) -> None:
     tab.goto(f"{console.url}/custom/create")
     tab.get_by_label("Name").fill("Half typed")
     tab.get_by_label("Latitude").fill("50,7")
+    tab.get_by_label("Networks").fill("10.0.0.1\n10.0.0.2")
     tab.get_by_role("navigation", name="Pages").get_by_role("link", name="Sites").click()
     tab.get_by_role("heading", level=1, name="Sites").wait_for()
     tab.go_back()
     tab.get_by_role("heading", level=1, name="New site").wait_for()
     assert tab.get_by_label("Name").input_value() == "Half typed"
     assert tab.get_by_label("Latitude").input_value() == "50,7"
+    assert tab.get_by_label("Networks").input_value() == "10.0.0.1\n10.0.0.2"
     tab.goto(f"{console.url}/custom/create")
     assert tab.get_by_label("Name").input_value() == ""
 

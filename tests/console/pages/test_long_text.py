@@ -100,7 +100,7 @@ def test_correct_this_leads_to_a_form_with_what_an_address_can_carry(mine: Visit
     (link,) = re.findall(r'href="(/custom/create[^"]*)"', mine.get("/", params={"q": address}).text)
     answer = mine.get(unescape(link))
     assert answer.status_code == 200
-    assert re.search(r'name="block" value="1[012]\.0\.0\.0/(8|16|23)"', answer.text)
+    assert re.search(r'<textarea id="block"[^>]*>\n1[012]\.0\.0\.0/(8|16|23)</textarea>', answer.text)
     for text in JAPANESE.values():
         assert (f'value="{text}"' in answer.text) == address.startswith("12."), text
 

@@ -10,17 +10,18 @@ from litestar import get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
+from geolookup.base.text import shown_degrees
 from geolookup.console.console import Console, Html
 from geolookup.console.editing import (
     WIDE,
     Does,
+    Doubt,
     Edit,
     Values,
     digest_of,
     field_texts,
     handle,
     show,
-    typed_blocks,
     typed_fields,
     version,
     wrong_fields,
@@ -30,14 +31,14 @@ from geolookup.console.html import called
 from geolookup.model.addresses import range_ends
 from geolookup.model.checked import wrong_name
 from geolookup.model.errors import EditError, RequestRefusedError
-from geolookup.model.fields import FIELD_NAMES
-from geolookup.model.types import IPBlock
+from geolookup.model.fields import DEGREES, FIELD_NAMES
+from geolookup.model.types import Geolocation, IPBlock
 from geolookup.sites.site import block_text
 from geolookup.state import custom_edits as edits
 from geolookup.state.custom_edits import Made
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
-from geolookup.state.generations.cities import cities_like
+from geolookup.state.generations.cities import cities_like, find_city
 from geolookup.sync import words
 
 
@@ -82,7 +83,7 @@ class Create(Edit):
 
     def does(self, values: Values) -> Does:
         """See `Edit`."""
-        name, blocks = values["name"].strip() or None, typed_blocks(values["block"])
+        name, blocks = values["name"].strip() or None, self.blocks(values)
         fields = typed_fields(values)
         return _does(edits.CREATE.of(fields=fields, blocks=blocks, wide=bool(values[WIDE]), name=name))
 
@@ -142,6 +143,27 @@ class _Update(_OfOne):
         changed = self._changed(values)
         return wrong_fields({**self.laid.place.fields(), **changed}, changed)
 
+    def doubt(self, console: Console, values: Values) -> Doubt | None:
+        """A city typed over another one has the coordinates of that, unless it was picked."""
+        before, changed = self.laid.place, self._changed(values)
+        if not {"city", "country"} & changed.keys() or DEGREES.keys() & changed.keys():
+            return None
+        kept = _point(before)
+        if not kept:
+            return None
+        told = f"The coordinates stay as before: {kept}."
+        record, where = console.directory().require_current().published, {**before.fields(), **changed}
+        for region in (where["region"], ""):
+            found = find_city(console.home, record, where["country"], region, where["city"])
+            has = "" if found is None else _point(found.place)
+            if found is None or not has:
+                continue
+            if has == kept:
+                return None
+            text, instead = f"{told} {found.place.place_text()} is at {has}.", field_texts(found.place.fields())
+            return Doubt(text=text, button=f"Take {has}", instead=instead)
+        return Doubt(text=f"{told} Change them too if the place moved.")
+
     def does(self, values: Values) -> Does:
         changed = self._changed(values)
 
@@ -151,6 +173,13 @@ class _Update(_OfOne):
             return _does(edits.UPDATE.of(self.locid, fields=changed))(editor)
 
         return update
+
+
+def _point(place: Geolocation) -> str:
+    """The coordinates of a place as people read them; empty if it has none."""
+    if place.latitude is None or place.longitude is None:
+        return ""
+    return f"{shown_degrees(place.latitude)}, {shown_degrees(place.longitude)}"
 
 
 class _Rename(_OfOne):
@@ -199,7 +228,7 @@ class _AddBlock(_OfOne):
         return f"Add a network to {self.name}"
 
     def does(self, values: Values) -> Does:
-        blocks = [range_ends(values["block"])]
+        blocks = self.blocks(values)
         return _does(edits.ADD_BLOCK.of(self.locid, blocks=blocks, wide=bool(values[WIDE])))
 
 
@@ -213,7 +242,7 @@ class _ReplaceBlock(_OfOne):
         return {"old": query(request, "old"), "block": query(request, "old")}
 
     def does(self, values: Values) -> Does:
-        blocks = [range_ends(values["old"]), range_ends(values["block"])]
+        blocks = [range_ends(values["old"]), *self.blocks(values)]
         return _does(edits.REPLACE_BLOCK.of(self.locid, blocks=blocks, wide=bool(values[WIDE])))
 
 

@@ -217,7 +217,7 @@ def _step(undone: Undone) -> str:
 def _page(request: AnyRequest, console: Console, status: int = 200, **values: Any) -> Html:
     names = ("sheet", "plan", "preview", "held", "seen", "error", "said", "keep", "sheets")
     given: dict[str, Any] = {**dict.fromkeys(names), **values}
-    return console.page(request, "sheet.html", status, names=console.layer().names, shown=_MOST_STEPS, **given)
+    return console.page(request, "sheet.html", status, shown=_MOST_STEPS, **given)
 
 
 HANDLERS = [sheet_form, sheet, undo_form, undo_last]

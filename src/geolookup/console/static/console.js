@@ -22,7 +22,7 @@ document.addEventListener("htmx:beforeSwap", (event) => {
 // After a form was answered, whoever reads by ear or by keyboard begins where the answer does.
 document.addEventListener("htmx:afterSettle", (event) => {
   if (event.detail.boosted) {
-    const told = document.querySelector("main [role=alert], main [role=status]") || document.getElementById("main");
+    const told = document.querySelector("main [role=alert], main [role=status], main [data-told]") || document.getElementById("main");
     if (!told.hasAttribute("tabindex")) told.setAttribute("tabindex", "-1");
     told.focus();
   }
@@ -67,7 +67,7 @@ document.addEventListener("click", (event) => {
 
 // Back keeps what was typed: no page is stored, so the tab remembers the fields of its forms.
 const typed = () => `typed ${location.pathname}${location.search}`;
-const inputs = () => [...document.querySelectorAll("form[method=post] input")].filter((each) => !["hidden", "file", "radio", "checkbox"].includes(each.type));
+const inputs = () => [...document.querySelectorAll("form[method=post] :is(input, textarea)")].filter((each) => !["hidden", "file", "radio", "checkbox"].includes(each.type));
 const back = () => {
   const kept = JSON.parse(sessionStorage.getItem(typed()) || "{}");
   for (const each of inputs()) if (each.name in kept) each.value = kept[each.name];

@@ -46,6 +46,8 @@ class Templates:
             "short_v6": wording.short_v6,
             "state": wording.state,
             "edit": wording.edit,
+            "step": wording.step,
+            "undoing": wording.undoing,
             "why": wording.why,
             "did": wording.did,
             "outcome": wording.outcome,

@@ -3,10 +3,12 @@
 Where a command says the same to the same people, the words are those of `geolookup.sync.words`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from geolookup.model.types import IPBlock
+from geolookup.sites.changes import Change
 from geolookup.sites.site import block_text
 from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.operations import Operation
@@ -88,6 +90,17 @@ def edit(row: OutboxRow, names: Mapping[int, str]) -> str:
     """A change in words; ``names`` are those of the sites by their number."""
     blocks = {name: block_text(IPBlock.from_ends(*ends)) for name, ends in row.payload.items() if name != "fields"}
     return _EDITS[row.operation].format(site=names.get(row.locid) or f"site {row.locid}", **blocks)
+
+
+def step(change: Change) -> str:
+    """A step of a plan: a site that has a name is called by it alone."""
+    named = change if change.site is None else replace(change, locid=None)
+    return named.describe().split(" ", 1)[1]  # without the sign by which a terminal shows what comes and goes
+
+
+def undoing(steps: Sequence[str]) -> str:
+    """The button that undoes, with what it does."""
+    return f"Undo it: {steps[0]}" if len(steps) == 1 else f"Undo it: {words.count(len(steps), 'change')}"
 
 
 def why(text: str | None) -> str:

@@ -3,6 +3,7 @@
 import re
 import tarfile
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ def test_a_sheet_is_dropped_looked_at_applied_and_undone(
     assert f"5 changes made from sites.{kind}" in tab.get_by_role("status").inner_text()
     assert sites(console) >= {"Lyon", "Łódź office"}
     tab.get_by_role("link", name="Undo the last change of sites").click()
-    assert "5 changes" in tab.locator("main").inner_text()
+    assert "delete Lyon" in tab.locator("main").inner_text()
     tab.get_by_role("button", name="Undo it").click()
     assert "Undone: " in tab.get_by_role("status").first.inner_text()
     assert console.console.geo().match("12.1.0.1") is None
@@ -177,6 +178,56 @@ def test_an_undo_of_something_else_than_was_shown_is_refused(console: RunningCon
     assert visitor.post("/custom/undo", data=form_of_undo(visitor)).status_code == 200
     with open_editor(console.home) as editor:
         assert "Meanwhile" not in {editor.site_names().get(laid.place.locid) for laid in editor.custom()}
+
+
+def test_undo_says_who_did_it_and_its_button_what_it_does(console: RunningConsole, visitor: Visitor) -> None:
+    with open_editor(console.home) as editor:
+        locid = editor.create(name="Lyon office", blocks=["12.5.0.0/24"], **{**NOTHING, "country": "FR"})
+    assert 'href="/custom/undo"' in visitor.get("/custom").text
+    asked = visitor.get("/custom/undo").text
+    assert re.search(r"<p class=\"lead\">\w+ made it at [^<]+ \(library\)\.</p>", asked)
+    button = re.search(r'<button class="risky">([^<]*)', asked)[1]  # type: ignore[index]
+    assert button.startswith("Undo it: delete Lyon office: "), button
+    assert str(locid) not in asked.partition("<main")[2]
+
+
+def test_each_change_that_still_stands_can_be_undone_from_its_line(console: RunningConsole, visitor: Visitor) -> None:
+    berlin = {**NOTHING, "country": "DE", "city": "Berlin", "latitude": 52.52, "longitude": 13.4}
+    with open_editor(console.home) as editor:
+        locid = editor.create(name="Office", blocks=["12.5.0.0/24"], **berlin)
+        editor.update(locid, city="Potsdam", latitude=52.39, longitude=13.06)
+        editor.add_block(locid, "12.6.0.0/24")
+        editor.remove_block(locid, "12.5.0.0/24")
+        editor.replace_block(locid, "12.6.0.0/24", None, "12.7.0.0/24", None)
+        editor.rename(locid, "Bureau")
+        editor.create(name="Newer", **NOTHING)  # which is what the undo of the last change is about
+    page = f"/custom/{locid}"
+
+    def links(path: str) -> list[str]:
+        return [unescape(each) for each in re.findall(r'<a href="([^"]*)">Undo this</a>', visitor.get(path).text)]
+
+    found = links(page)
+    assert [each.removeprefix(page) for each in found] == [
+        "/rename?name=Office",
+        "/replace-block?old=12.7.0.0%2F24&block=12.6.0.0%2F24",
+        "/add-block?block=12.5.0.0%2F24",
+        "/update?city=Berlin&latitude=52.52&longitude=13.4",
+    ]
+    assert [each for each in links("/history") if each.startswith(page)] == found
+    for link in found:
+        path, _, _ = link.partition("?")
+        form = visitor.get(link).text
+        typed = dict(re.findall(r'<input id="(\w+)" name="\w+" value="([^"]*)"', form))
+        sent = {**hidden(form), **typed}
+        looked = visitor.post(path, data={**sent, "step": "check"}).text
+        saved = visitor.post(path, data={**sent, **hidden(looked), "step": "save"})
+        assert saved.url.path == page, link
+    with open_editor(console.home) as editor:
+        place = editor.get(locid).place
+        assert (place.city, place.latitude, place.longitude) == ("Berlin", 52.52, 13.4)
+        assert {str(each) for each in place.ipblocks} == {"12.5.0.0-12.5.0.255", "12.6.0.0-12.6.0.255"}
+        assert editor.sites()["Office"] == locid
+    assert not set(found) & set(links(page)), "what was taken back is not offered again"
 
 
 def form_of_undo(visitor: Visitor) -> dict[str, str]:

@@ -11,6 +11,7 @@ from litestar.params import FromPath
 from geolookup.console.console import Console, Html, Page
 from geolookup.console.forms import AnyRequest, Table, query
 from geolookup.console.html import called
+from geolookup.console.pages.edits import undoing
 from geolookup.model.addresses import parse_range, range_ends
 from geolookup.model.errors import GeoLookupError
 from geolookup.model.fields import FIELDS, TEXT_NAMES
@@ -141,6 +142,7 @@ def one(request: AnyRequest, console: NamedDependency[Console], locid: FromPath[
         stored=stored,
         fields=FIELDS,
         history=history[:_MOST_HISTORY],
+        undo=lambda line: undoing(line, laid.place, layer.names.get(laid.place.locid)),
         more_history=max(0, len(history) - _MOST_HISTORY),
         lines=Table(request, list(laid.place.ipblocks), {}, default=""),
     )

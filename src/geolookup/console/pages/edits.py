@@ -2,7 +2,7 @@
 
 import json
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -38,6 +38,7 @@ from geolookup.state import custom_edits as edits
 from geolookup.state.custom_edits import Made
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
+from geolookup.state.edits.steps import SITES
 from geolookup.state.generations.cities import cities_like, find_city
 from geolookup.sync import words
 
@@ -131,8 +132,9 @@ class _Update(_OfOne):
     def heading(self, values: Values) -> str:  # noqa: ARG002
         return f"Change the place of {self.name}"
 
-    def begin(self, request: AnyRequest) -> Values:  # noqa: ARG002
-        return field_texts(self.laid.place.fields())
+    def begin(self, request: AnyRequest) -> Values:
+        given = {name: query(request, name) for name in FIELD_NAMES if name in request.query_params}
+        return {**field_texts(self.laid.place.fields()), **given}
 
     def _changed(self, values: Values) -> dict[str, Any]:
         shown, fields = field_texts(self.laid.place.fields()), typed_fields(values)
@@ -197,8 +199,8 @@ class _Rename(_OfOne):
     def now(self) -> dict[str, str]:
         return {"name": self.site or ""}
 
-    def begin(self, request: AnyRequest) -> Values:  # noqa: ARG002
-        return self.now()
+    def begin(self, request: AnyRequest) -> Values:
+        return {"name": query(request, "name") or self.site or ""}
 
     def wrong(self, console: Console, values: Values) -> dict[str, str]:  # noqa: ARG002
         told = wrong_name(values["name"].strip())
@@ -239,7 +241,8 @@ class _ReplaceBlock(_OfOne):
         return f"Replace {values['old']} of {self.name}"
 
     def begin(self, request: AnyRequest) -> Values:
-        return {"old": query(request, "old"), "block": query(request, "old")}
+        old = query(request, "old")
+        return {"old": old, "block": query(request, "block") or old}
 
     def does(self, values: Values) -> Does:
         blocks = [range_ends(values["old"]), *self.blocks(values)]
@@ -346,6 +349,47 @@ def correction(place: dict[str, Any], block: IPBlock) -> str:
         if text and len(urlencode({**given, name: text})) <= _MAX_LINK:
             given[name] = text
     return f"/custom/create?{urlencode(given)}"
+
+
+def undoing(line: Mapping[str, Any], place: Geolocation | None, name: str | None) -> str:
+    """Where the form is that takes back a line of the history of a place with this name, filled in.
+
+    Empty if there is none: of a site that came or went, of several networks at once, and of what is not so any more.
+    """
+    before, after = line["before"], line["after"]
+    if place is None or not isinstance(before, dict) or not isinstance(after, dict):
+        return ""
+    if line["what"] == SITES:
+        was = next((old for old, number in before.items() if number is not None and number == after.get(name)), None)
+        return "" if was in (None, name) else _form(place, edits.RENAME, name=str(was))
+    if "fields" not in before or "fields" not in after:
+        return ""
+    now = place.fields()
+    fields = {
+        name: text
+        for name, text in field_texts(before["fields"]).items()
+        if before["fields"][name] != after["fields"].get(name)
+    }
+    if any(after["fields"].get(name) == now[name] for name in fields):  # all of them: a city goes with its coordinates
+        return _form(place, edits.UPDATE, **fields)
+    came, went = (
+        [IPBlock.from_ends(*ends) for ends in one["blocks"] if ends not in other["blocks"]]
+        for one, other in ((after, before), (before, after))
+    )
+    if any(block not in place.ipblocks for block in came) or any(block in place.ipblocks for block in went):
+        return ""
+    match [block_text(block) for block in came], [block_text(block) for block in went]:
+        case [old], []:
+            return _form(place, edits.REMOVE_BLOCK, old=old)
+        case [], [block]:
+            return _form(place, edits.ADD_BLOCK, block=block)
+        case [old], [block]:
+            return _form(place, edits.REPLACE_BLOCK, old=old, block=block)
+    return ""
+
+
+def _form(place: Geolocation, edit: edits.CustomEdit, **given: str) -> str:
+    return f"/custom/{place.locid}/{edit.name}?{urlencode(given)}"
 
 
 HANDLERS = [pick_city, create_form, create, edit_form, edit]

@@ -13,6 +13,7 @@ from litestar.response import Stream
 
 from geolookup.console.console import Console, Html
 from geolookup.console.forms import AnyRequest, Form, Table
+from geolookup.console.pages.edits import undoing
 from geolookup.exports.export import ExportForm, export
 from geolookup.model.errors import GeoLookupError, RequestRefusedError, StateError
 from geolookup.settings.times import shown
@@ -37,11 +38,14 @@ def history(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """Who changed what and when, the newest first."""
     editor = console.editor()
     lines = editor.history(newest=_MOST_LINES)[::-1]
+    layer = console.layer()
+    places = {laid.place.locid: laid.place for laid in layer.laid}
     return console.page(
         request,
         "history.html",
         table=Table(request, lines, {}, default=""),
         names=editor.site_names(),
+        undo=lambda line: undoing(line, places.get(line["locid"]), layer.names.get(line["locid"])),
         whole=len(lines) < _MOST_LINES,
     )
 

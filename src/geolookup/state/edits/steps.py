@@ -47,10 +47,13 @@ class Step:
     """The changes of one transaction: to geolocations, oldest first, and to the names of sites.
 
     ``names`` has each name that changed, with the number on this machine that it had before and has after, or None.
+    ``who`` made it at ``at``, ``via`` says from where.
     """
 
     number: int
     at: str
+    who: str
+    via: str
     changes: tuple[LayerChange, ...]
     names: Mapping[str, tuple[int | None, int | None]]
     vrfs: tuple[VrfPlaceChange, ...] = ()
@@ -147,17 +150,17 @@ class Steps:
         changes: list[LayerChange] = []
         vrfs: list[VrfPlaceChange] = []
         names: dict[str, tuple[int | None, int | None]] = {}
-        at = ""
+        at = by = via = ""
         for row in self._database.query("SELECT * FROM history WHERE step = ? ORDER BY id", (number,)):
             line = _line(row)
-            at = line.at
+            at, by, via = line.at, line.who, line.via
             for name, (was, became) in line.names.items():
                 names[name] = names.get(name, (was,))[0], became
             if line.vrf:
                 vrfs.append(VrfPlaceChange(vrf=line.vrf, name=line.name, before=line.before, after=line.after))
             elif row["what"] != SITES:
                 changes.append(LayerChange(locid=row["locid"], before=line.before, after=line.after))
-        return Step(number=number, at=at, changes=tuple(changes), names=names, vrfs=tuple(vrfs))
+        return Step(number=number, at=at, who=by, via=via, changes=tuple(changes), names=names, vrfs=tuple(vrfs))
 
 
 def _line(row: Mapping[str, Any]) -> Line:

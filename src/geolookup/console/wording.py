@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from geolookup.model.continents import countries
 from geolookup.model.types import IPBlock
 from geolookup.sites.changes import Change
 from geolookup.sites.site import block_text
@@ -187,6 +188,12 @@ def short_v6(number: int) -> str:
         if number >= size:
             return f"{short(number >> (128 - length))} networks (/{length})"
     return short(number)
+
+
+def country_name(code: str) -> str:
+    """A country by its name and its code; an unknown code alone."""
+    known = countries().get(code)
+    return f"{known.name} ({code})" if known else code or "no country"
 
 
 def changed(line: Mapping[str, Any]) -> str:

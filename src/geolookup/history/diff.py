@@ -3,7 +3,7 @@
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from geolookup.base.reasons import reason
@@ -18,7 +18,7 @@ from geolookup.state.base.current import Current, Published
 from geolookup.state.base.parts import REGISTRY, Part, parts_of, snapshot_path
 from geolookup.state.generations.cache_compare import RowDifferences, row_differences
 from geolookup.state.packs.reading import readable
-from geolookup.state.publishing.catalogue import Generations, Reference
+from geolookup.state.publishing.catalogue import SERVED, Generations, Reference
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.guard import few_rows_differ, is_small
 from geolookup.sync.pull.losses import judge
@@ -62,6 +62,11 @@ class Sides:
         """The names of the sources of both, the one of highest precedence first."""
         old, new = ([part.name for part in parts_of(side.current.published)] for side in (self.old, self.new))
         return old, new
+
+    @property
+    def have_sites(self) -> bool:
+        """True if sites are part of one of them: those that a service keeps are part of its list."""
+        return any(side.current.published["rows"].get("custom_geolocations") for side in (self.old, self.new))
 
     def sources(self, *, top: int | None, blocks: bool) -> list[SourceDifference]:
         """Changes source by source, in the order of the later stack; unchanged sources are left out.
@@ -128,7 +133,7 @@ class Sides:
         )
 
     def impact(self) -> Impact:
-        """Counts of the addresses that had another answer, the local edits of each time included."""
+        """Counts of the addresses that had another answer: under the sites that `opened` was asked for."""
         return impact((self.old.base, self.old.overlay), (self.new.base, self.new.overlay))
 
     def losses(self, settings: Settings) -> tuple[str, ...]:
@@ -184,8 +189,13 @@ def totals(sources: list[SourceDifference]) -> dict[str, dict[str, int]]:
 
 
 @contextlib.contextmanager
-def opened(directory: StateDirectory, old: Reference, new: Reference) -> Iterator[Sides]:
+def opened(
+    directory: StateDirectory, old: Reference, new: Reference, *, sites: Literal["then", "now"] = "then"
+) -> Iterator[Sides]:
     """Open two generations, each as it was served last; ``held`` is the held one, as it would be served.
+
+    With ``sites="now"`` both have the custom geolocations of now, which a rollback leaves as they are: then what
+    differs comes from the sources. Those that a service keeps belong to its list, and stay as they were in each.
 
     :raises UnknownGenerationError: if one is not kept, or not held
     :raises StateDamagedError: if one differs from what was published
@@ -206,4 +216,10 @@ def opened(directory: StateDirectory, old: Reference, new: Reference) -> Iterato
                 stack.callback(side.close)
                 names.append(side.current.generation)
             sides.append(side)
-        yield Sides(directory=directory, old=sides[0], new=sides[1], names=(names[0], names[1]), places=places)
+        both = Sides(directory=directory, old=sides[0], new=sides[1], names=(names[0], names[1]), places=places)
+        if sites == "now" and not both.have_sites:
+            served = generations.open(SERVED)
+            stack.callback(served.close)
+            old_side, new_side = (Published(each.current, each.base, served.overlay, each.network) for each in sides)
+            both = replace(both, old=old_side, new=new_side)
+        yield both

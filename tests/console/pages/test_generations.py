@@ -9,6 +9,7 @@ import pytest
 
 from geolookup.console.pages import generations as page
 from geolookup.model.errors import HeldError
+from geolookup.sync.opening import open_editor
 from tests.console.files_console import HOSTILE, FilesConsole
 from tests.support.users.running_console import Visitor, hidden
 
@@ -48,11 +49,14 @@ def test_a_person_goes_back_after_a_bad_night(files: FilesConsole, browser: Any)
     assert tab.get_by_role("heading", level=1).inner_text() == "What changed from version 1 to 2"
     answers = tab.get_by_role("region", name="Answers", exact=True)
     assert "5,376 IPv4, 0 IPv6" in answers.inner_text()
-    assert re.search(r"DE\s+FR\s+256\s+0", answers.inner_text())
+    assert re.search(r"Germany \(DE\)\s+France \(FR\)\s+256\s+0", answers.inner_text())
+    tab.get_by_text(re.compile(r"^Places: \d+ added")).click()
+    tab.get_by_text(re.compile(r"^Networks: \d+ added")).click()
     places = tab.get_by_role("region", name="Places of towns").inner_text()
-    assert re.search(r"added\s+\d+\s+Town 200, DE", places)
+    assert re.search(r"Town 200, DE\s+added", places)
     assert "Ville 7" in places
-    assert "20.0.200.0/24" in tab.get_by_role("region", name="Networks of towns").inner_text()
+    networks = tab.get_by_role("region", name="Networks of towns").inner_text()
+    assert re.search(r"20\.0\.200\.0/24\s+no place\s+Town 200, DE", networks)
     tab.go_back()
     tab.get_by_role("link", name="Roll back to this version (1)").click()
     back = tab.get_by_role("region", name="Roll back to version 1")
@@ -65,6 +69,35 @@ def test_a_person_goes_back_after_a_bad_night(files: FilesConsole, browser: Any)
     assert "rolled back" in rows.nth(1).inner_text()
     watched.close()
     assert watched.unwanted == []
+
+
+def test_your_sites_are_no_part_of_a_comparison(files: FilesConsole, visitor: Visitor) -> None:
+    with open_editor(files.home, settings=files.settings) as editor:
+        lyon = {"country": "FR", "city": "Lyon"}
+        editor.create(name="Lyon office", blocks=["10.250.7.0/27", "20.0.7.0/24"], **lyon)  # type: ignore[arg-type]
+    for old, new in ((1, 2), (2, 1)):
+        text = visitor.get(f"/generations/diff?old={old}&new={new}").text
+        assert "Addresses whose answer differs: 5,120 IPv4, 0 IPv6." in text  # without 20.0.7.0/24, which is a site
+        assert "France" not in text
+        assert "Your sites stay as they are" in text
+    assert "<h1>Roll back to version 1: what would change</h1>" in text
+    told = "5,120 IPv4 and 0 IPv6 addresses get another answer, most of them from Germany (DE) to not covered."
+    assert told in text
+    assert text.index(told) < text.index("Roll back to this version") < text.index("Answers that differ, by country")
+    assert (
+        '<a class="button second" href="/generations/diff?old=2&amp;new=1">Roll back to version 1</a>'
+        in visitor.get("/generations/diff?old=1&new=2").text
+    )
+
+
+def test_a_network_that_moved_is_shown_once_with_both_places(files: FilesConsole, visitor: Visitor) -> None:
+    text = (files.folder / "towns.csv").read_text("utf-8").replace("20.0.9.0/24,DE,Town 9,", "20.0.9.0/24,DE,Town 8,")
+    (files.folder / "towns.csv").write_text(text, encoding="utf-8")
+    files.sync()
+    found = visitor.get("/generations/diff?old=2&new=3").text
+    assert found.count("20.0.9.0/24") == 1
+    row = r'20\.0\.9\.0/24</th><td class="text" data-label="Before">Town 9, DE</td><td[^>]*>Town 8, DE</td>'
+    assert re.search(row, found)
 
 
 def test_a_double_click_pins_once(files: FilesConsole, browser: Any) -> None:
@@ -153,7 +186,7 @@ def test_of_large_generations_the_comparison_comes_afterwards(
     watched = files.running.tab(browser)
     tab = watched.page()
     tab.goto(f"{files.running.url}/generations/diff")
-    tab.get_by_text("Ville 7").first.wait_for()
+    tab.get_by_text(re.compile(r"^Places: \d+ added")).wait_for()
     watched.close()
     assert watched.unwanted == []
 

@@ -206,6 +206,25 @@ def test_the_rows_that_differ_are_those_that_plain_loops_find(old: Rows, new: Ro
         after = {(locid, block) for locid, (_, ranges) in mine.items() for block in ranges}
         expected = sorted((block, locid) for locid, block in after - before)
         assert [((block.family, block.first, block.last), locid) for locid, block in blocks] == expected[:top]
+    if top is None:
+        shown = [
+            ((block.family, block.first, block.last), *(side and side.locid for side in sides))
+            for block, *sides in found.moves
+        ]
+        assert sorted(map(repr, shown)) == sorted(map(repr, _moves(old, new)))
+    else:
+        assert len(found.moves) <= top
+
+
+def _moves(old: Rows, new: Rows) -> list[tuple[Range, int | None, int | None]]:
+    """Each range that another geolocation has, with those before and after."""
+    was, now = ({(locid, each) for locid, (_, ranges) in rows.items() for each in ranges} for rows in (old, new))
+    gone, came = was - now, now - was
+    found: list[tuple[Range, int | None, int | None]] = []
+    for each in {block for _, block in gone | came}:
+        before, after = ([locid for locid, block in side if block == each] or [None] for side in (gone, came))
+        found += [(each, one, other) for one in before for other in after]
+    return found
 
 
 @given(old=some_rows, new=some_rows)

@@ -236,7 +236,7 @@ def _is_meant(directory: StateDirectory, settings: Settings, number: int, *, ask
 
     :raises HeldError: if too many answers would be lost, and there is nobody to ask
     """
-    with diff_module.opened(directory, SERVED, number) as sides:
+    with diff_module.opened(directory, SERVED, number, sites="now") as sides:
         losses = sides.losses(settings)
         if ask:
             impact.say_impact(sides.impact(), _TOP)

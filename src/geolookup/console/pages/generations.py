@@ -114,11 +114,16 @@ def _diff(
     directory = console.directory()
     old, new = query(request, "old") or PREVIOUS, query(request, "new") or SERVED
     values: dict[str, Any] = dict.fromkeys(
-        ("sources", "impact", "stacks", "changed", "numbers", "losses", "then_and_now")
+        ("sources", "impact", "stacks", "changed", "numbers", "losses", "then_and_now", "sites_belong")
     )
+    rolls_back = undoes = False
     try:
-        with history.opened(directory, old, new) as sides:
+        with history.opened(directory, old, new, sites="now") as sides:
             values["numbers"] = sides.old.current.generation, sides.new.current.generation
+            served = directory.require_current().generation
+            # To go back to another version begins with the comparison of the served one with it.
+            rolls_back, undoes = (served == own != other for own, other in (values["numbers"], values["numbers"][::-1]))
+            values["sites_belong"] = sides.have_sites
             values["stacks"] = sides.stacks()
             values["then_and_now"] = [
                 (side.current.generation, wording.holds(side.current.published["rows"]))
@@ -128,8 +133,7 @@ def _diff(
             if blocks <= _AT_ONCE_BLOCKS or query(request, "show") == "all" or asked is not None:
                 values["sources"] = sides.sources(top=_MOST_ROWS, blocks=True)
                 values["impact"] = sides.impact()
-                # To go back to another version begins with this comparison.
-                if values["numbers"][0] == directory.require_current().generation != values["numbers"][1]:
+                if rolls_back:
                     values["losses"] = sides.losses(console.settings())
             if asked is not None:
                 values["changed"] = _Changed(sides, asked)
@@ -138,7 +142,7 @@ def _diff(
     kept = [each for each in Generations(directory).kept() if each.number is not None]
     return console.page(
         request, "generations_diff.html", status, old=old, new=new, kept=kept[::-1], when=shown, error=error,
-        most=_MOST_ROWS, **values,
+        most=_MOST_ROWS, rolls_back=rolls_back, undoes=undoes, **values,
     )  # fmt: skip
 
 

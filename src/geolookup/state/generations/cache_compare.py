@@ -41,7 +41,8 @@ class RowDifferences:
 
     ``renumbered`` are places of ours with another number, each with the one before; ``renumbered_count`` counts them.
     Blocks are (locid, block); a block that moved to another geolocation is both among the added and the removed ones.
-    The locid 0 stands for what is known to have no location.
+    The locid 0 stands for what is known to have no location. ``moves`` has each of these blocks once, with its
+    geolocation before and after: None if it has none, or was not there.
     """
 
     counts: dict[str, dict[str, int]]
@@ -52,6 +53,7 @@ class RowDifferences:
     renumbered_count: int = 0
     blocks_added: list[tuple[int, IPBlock]] = field(default_factory=list)
     blocks_removed: list[tuple[int, IPBlock]] = field(default_factory=list)
+    moves: list[tuple[IPBlock, Geolocation | None, Geolocation | None]] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:
@@ -210,4 +212,30 @@ def row_differences(old: str, new: str, *, top: int | None, blocks: bool) -> Row
                 sql = f"SELECT locid, family, startipnum, endipnum FROM temp.{table}"  # noqa: S608
                 ordered = query(f"{sql} ORDER BY family, startipnum, endipnum, locid")
                 ranges += [(row[0], read_block(path, *row[1:])) for row in ordered]
+            found.moves += _moves(connection, old, new, limit)
         return found
+
+
+def _moves(
+    connection: sqlite3.Connection, old: str, new: str, limit: int
+) -> Iterator[tuple[IPBlock, Geolocation | None, Geolocation | None]]:
+    """The blocks that were added, removed or moved, each with its geolocation before and after."""
+    ends = "family, startipnum, endipnum"
+    rows = connection.execute(
+        f"SELECT {ends}, r.locid, a.locid FROM temp.added a LEFT JOIN temp.removed r USING ({ends})"  # noqa: S608
+        f" UNION ALL SELECT {ends}, r.locid, a.locid FROM temp.removed r LEFT JOIN temp.added a USING ({ends})"
+        f" WHERE a.locid IS NULL ORDER BY {ends} LIMIT ?",
+        (limit,),
+    ).fetchall()
+
+    def place(locid: int | None, sides: tuple[tuple[str, str], ...]) -> Geolocation | None:
+        for schema, path in sides:
+            sql = f"SELECT {place_columns('g')} FROM {schema}.geolocations g WHERE locid = ?"  # noqa: S608
+            if locid and (row := connection.execute(sql, (locid,)).fetchone()):
+                return read_geolocation(path, row)
+        return None
+
+    for family, first, last, before, after in rows:
+        # A place with another number than before is in ``removed`` by its new one.
+        was, now = place(before, (("old", old), ("main", new))), place(after, (("main", new),))
+        yield read_block(new, family, first, last), was, now

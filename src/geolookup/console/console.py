@@ -42,6 +42,8 @@ class Page:
     path: str
     #: Its drawing in ``templates/icons.html``.
     icon: str
+    #: The addresses of pages that it leads to, and that are not below its own.
+    parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import urlencode
 
@@ -200,18 +200,27 @@ def count_dropped(request: AnyRequest, geo: GeoLookup) -> Counts:
 class Table:
     """One page of some rows, sorted and paged on the server: it needs no scripts, and can be linked.
 
-    ``columns`` are the sortable ones, each with its key. ``sort`` and ``page`` come from the address; invalid ones are
-    ignored.
+    ``columns`` are the sortable ones, each with its key; of ``falling`` ones the largest come first. ``sort`` and
+    ``page`` come from the address; invalid ones are ignored.
     """
 
     def __init__(
-        self, request: AnyRequest, rows: Sequence[Any], columns: Mapping[str, Callable[[Any], Any]], *, default: str
+        self,
+        request: AnyRequest,
+        rows: Sequence[Any],
+        columns: Mapping[str, Callable[[Any], Any]],
+        *,
+        default: str,
+        falling: Collection[str] = (),
     ) -> None:
+        self._falling = falling
         self._path = request.url.path
         self._given = {name: query(request, name) for name in request.query_params if name not in ("page", "told")}
         sort = self._given.get("sort", "")
         self.column = sort.removeprefix("-") if sort.removeprefix("-") in columns else default
-        self.reverse = sort == f"-{self.column}"
+        #: True if it is sorted the other way round than at the first click.
+        self.turned = sort == f"-{self.column}"
+        self.reverse = self.turned != (self.column in falling)
         if self.column in columns:
             rows = sorted(rows, key=columns[self.column], reverse=self.reverse)
         self.count = len(rows)
@@ -224,7 +233,7 @@ class Table:
 
     def sorted_by(self, column: str) -> str:
         """The address behind the heading of a column: sorted by it, or the other way round."""
-        other_way = column == self.column and not self.reverse
+        other_way = column == self.column and not self.turned
         return self._with(sort=f"-{column}" if other_way else column)
 
     def at(self, page: int) -> str:

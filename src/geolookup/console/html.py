@@ -40,6 +40,7 @@ class Templates:
             "as_typed": as_typed,
             "changed": wording.changed,
             "block": block_text,
+            "brought": wording.brought,
             "country_name": wording.country_name,
             "count": words.count,
             "grouped": lambda number: f"{number:,}",

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from geolookup.model.continents import countries
+from geolookup.model.errors import HeldError
 from geolookup.model.types import IPBlock
 from geolookup.sites.changes import Change
 from geolookup.sites.site import block_text
@@ -61,11 +62,16 @@ _DONE: Mapping[str, str] = {
     "rollback": "rolled back",
 }
 
+#: The lines about one version.
+_OF_VERSIONS = ("pull", "accept", "rollback", "pin", "unpin")
+
 #: Why an update published nothing, by its outcome.
 _NOT_PUBLISHED = {"unchanged": "Nothing new", "rolled-back": "Still what was rolled back"}
 
 #: Before the commands that decide, in the problem of a change: its page has buttons for them.
 _COMMANDS = "; `geolookup outbox "
+#: Before the reasons, in the message of an update that was held; what to do follows them.
+_GOES_ON = " goes on"
 #: Blocks that came or went of which a line of the history names each.
 _MOST_BLOCKS = 5
 #: Names of sites that a line of the history has.
@@ -114,9 +120,20 @@ def did(what: str) -> str:
     return _DONE.get(what, what.replace("_", " "))
 
 
-def outcome(text: str) -> str:
+def outcome(line: Mapping[str, Any]) -> str:
     """The outcome of a line of the history: a change is saved here at once, whatever becomes of it at a service."""
+    text = str(line["outcome"])
+    if reasons := held_for(line):
+        return f"not published, held for a person: {reasons}"
     return "saved" if text == State.QUEUED else text if text == State.DONE else state(text)
+
+
+def held_for(line: Mapping[str, Any]) -> str:
+    """Why an update published nothing, by its line of the history; empty for other lines."""
+    error, _, text = str(line["outcome"]).partition(": ")
+    if error != HeldError.__name__:
+        return ""
+    return (text.partition(_GOES_ON)[2].partition(": ")[2] or text).partition(". Look at it: ")[0]
 
 
 def holds(rows: Mapping[str, int] | None) -> str:
@@ -150,6 +167,18 @@ def updated(report: PullReport) -> str:
     return "; ".join(told)
 
 
+def brought(difference: Mapping[str, Any] | None) -> list[str]:
+    """What a version changed, for people: rows, and for how many addresses the country."""
+    found = _rows(difference)
+    if moved := (difference or {}).get("addresses_whose_country_changed"):
+        v4, v6 = int(moved["ipv4"]), int(moved["ipv6"])
+        if v4 or v6:
+            found.insert(
+                0, f"another country, or none before or after, for {short(v4)} IPv4 and {short_v6(v6)} IPv6 addresses"
+            )
+    return found
+
+
 def _rows(difference: Mapping[str, Any] | None) -> list[str]:
     """The rows that an update added, removed and changed, if there is something to compare with."""
     counts = {what: (difference or {}).get(name) for what, name in (("places", "geolocations"), ("networks", "blocks"))}
@@ -163,8 +192,8 @@ def _rows(difference: Mapping[str, Any] | None) -> list[str]:
 def rolled_back(number: int, before: int) -> str:
     """The result of a rollback."""
     return (
-        f"Rolled back: version {number} answers now. No update publishes version {before} again by itself; "
-        f"to return to it, roll back to version {before} below."
+        f"{'Rolled back: version' if number < before else 'Version'} {number} answers now. No update publishes version "
+        f"{before} again by itself; a list that differs from it is published as usual."
     )
 
 
@@ -200,6 +229,8 @@ def changed(line: Mapping[str, Any]) -> str:
     """The change that a line of the history is about: fields before and after, blocks that came and went."""
     if line["what"] == SITES and isinstance(line["before"], dict) and isinstance(line["after"], dict):
         return _renamed(line["before"], line["after"])
+    if line["what"] in _OF_VERSIONS:
+        return _versions(line["before"] or {}, line["after"] or {})
     sides = [
         line[name] if isinstance(line[name], dict) and "fields" in line[name] else None for name in ("before", "after")
     ]
@@ -221,6 +252,13 @@ def changed(line: Mapping[str, Any]) -> str:
         for each in many[:_MOST_BLOCKS]
     ]
     return "; ".join(told)
+
+
+def _versions(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """The version that was published, or left for another one, and why."""
+    numbers = [str(each["generation"]) for each in (before, after) if each.get("generation")]
+    told = f"version {' → '.join(numbers)}" if numbers else ""
+    return ": ".join(each for each in (told, str(after.get("reason", ""))) if each)
 
 
 def _renamed(before: Mapping[str, int | None], after: Mapping[str, int | None]) -> str:

@@ -12,7 +12,7 @@ from geolookup.console.console import Console
 from geolookup.settings.table import Settings
 from geolookup.state.edits.session import EditSession
 from geolookup.sync.opening import open_editor
-from tests.support.data.two_sources import NOTHING
+from tests.support.data.two_sources import NOTHING, state
 from tests.support.users.running_console import RunningConsole, Visitor, hidden
 
 
@@ -368,3 +368,21 @@ def test_problems_call_sites_by_their_names(console: RunningConsole, mine: Visit
     assert "11.40.0.0-11.40.0.255 of Wide site is shadowed" in problems
     assert "of Narrow A, " in problems
     assert "of Narrow B" in problems
+
+
+def test_an_arrow_points_the_way_that_a_column_goes(tmp_path: Path) -> None:
+    with RunningConsole(state(tmp_path)) as console, console.client() as client:
+        new(console, "9.7.0.0/16", city="Largeville")
+        new(console, "9.8.0.0/32", city="Smallville")
+        for page in ("/custom", "/map"):
+            for sort, arrow in (("addresses", "↓"), ("-addresses", "↑")):
+                text = client.get(page, params={"sort": sort}).text
+                table = text[text.index('<h2 id="places">') :] if page == "/map" else text
+                assert f'ddresses <span aria-hidden="true">{arrow}</span>' in table, (page, sort)
+                falls = table.index("Largeville") < table.index("Smallville")
+                assert falls == (arrow == "↓"), (page, sort)
+
+
+def test_a_page_marks_the_part_of_the_menu_that_it_belongs_to(mine: Visitor) -> None:
+    for path, part in (("/history", "/custom"), ("/export", "/custom"), ("/backups", "/generations")):
+        assert re.findall(r'<a href="([^"]*)" aria-current="page"', mine.get(path).text) == [part]

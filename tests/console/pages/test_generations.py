@@ -10,6 +10,7 @@ import pytest
 from geolookup.console.pages import generations as page
 from geolookup.model.errors import HeldError
 from geolookup.sync.opening import open_editor
+from geolookup.sync.pull.accept import accept
 from tests.console.files_console import HOSTILE, FilesConsole
 from tests.support.users.running_console import Visitor, hidden
 
@@ -44,7 +45,8 @@ def test_a_person_goes_back_after_a_bad_night(files: FilesConsole, browser: Any)
     tab = watched.page()
     tab.goto(f"{files.running.url}/generations")
     rows = tab.get_by_role("region", name="Kept versions").get_by_role("row")
-    assert re.match(r"20.*served\s+version 2\s+220 places, 220 networks\s+towns", rows.nth(1).inner_text())
+    newest = r"Version 2 answers now\s+made 20.*\s+20.*\s+(.*\s+)*220 places, 220 networks, from towns"
+    assert re.match(newest, rows.nth(1).inner_text())
     rows.nth(2).get_by_role("link", name="What changed since version 1").click()
     assert tab.get_by_role("heading", level=1).inner_text() == "What changed from version 1 to 2"
     answers = tab.get_by_role("region", name="Answers", exact=True)
@@ -142,6 +144,46 @@ def test_a_generation_is_pinned_and_unpinned(files: FilesConsole, visitor: Visit
     answer = visitor.post("/generations", data=form_of(answer.text, "Unpin"))
     assert "Version 1 is pinned no longer" in answer.text
     assert files.directory.require_current().pins == ()
+
+
+def test_what_was_held_and_rolled_back_is_said_where_people_look(files: FilesConsole, visitor: Visitor) -> None:
+    files.write(100)
+    with pytest.raises(HeldError) as held:
+        files.sync()
+    accept(files.directory, held.value.digest)
+    versions = visitor.get("/generations").text
+    (row,) = re.findall(r'<span class="mark waits">was held</span>(.*?)</td>', versions, re.DOTALL)
+    assert re.search(r"fewer than 95%.*; published by .+ at 20", row, re.DOTALL)
+    assert "Look at it" not in row
+    sent = form_of(visitor.get("/generations/diff?old=3&new=2").text, "Roll back to this version")
+    visitor.post("/generations", data={**sent, "reason": "Half of it was gone"})
+    told = visitor.get("/history").text
+    assert "version 3 → 2: Half of it was gone" in told
+    assert "not published, held for a person: " in told
+    assert "HeldError" not in told
+    assert "geolookup sync --accept" not in told
+    assert "Version 2 answers: version 3 was rolled back, and no update publishes it again" in visitor.get("/").text
+    assert "Use this version" in visitor.get("/generations").text
+    again = visitor.get("/generations/diff?old=2&new=3").text
+    assert "<h1>Use version 3: what would change</h1>" in again
+    answer = visitor.post("/generations", data=form_of(again, "Use this version"))
+    assert "Version 3 answers now." in answer.text
+    assert "was rolled back" not in visitor.get("/").text
+
+
+def test_a_version_says_for_how_many_addresses_the_country_changed(files: FilesConsole, visitor: Visitor) -> None:
+    row = visitor.get("/generations").text
+    assert "another country, or none before or after, for 5,376 IPv4 and 0 IPv6 addresses<br>" in row
+
+
+def test_an_answer_says_what_it_was_before_and_leads_to_what_else_changed(
+    files: FilesConsole, visitor: Visitor
+) -> None:
+    text = visitor.get("/?q=20.0.7.1").text
+    assert re.search(r"Until 20[^<]* the answer was <strong>Town 7, DE</strong>", text)
+    assert '<a href="/generations/diff?old=1&amp;new=2">See what else changed</a>' in text
+    assert "<dt>Country</dt><dd>France (FR)</dd>" in text
+    assert "See what else changed" not in visitor.get("/?q=20.0.8.1").text
 
 
 def test_a_page_that_was_overtaken_goes_nowhere(files: FilesConsole, visitor: Visitor) -> None:

@@ -143,6 +143,15 @@ def test_a_state_of_bundled_data_says_what_to_do(home: str) -> None:
         assert "Update now" not in text
 
 
+def test_data_that_a_command_loaded_are_not_said_to_be_of_no_source(tmp_path: Path) -> None:
+    made = FilesConsole(tmp_path)
+    made.settings = Settings()
+    with made.running as running, running.client() as client:
+        text = client.get("/sources").text
+        assert "No source is configured: the data below were loaded by a command" in text
+        assert "towns" in text
+
+
 def test_a_console_that_only_reads_starts_no_sync(tmp_path: Path) -> None:
     made = FilesConsole(tmp_path, read_only=True)
     with made.running as running, running.client() as client:

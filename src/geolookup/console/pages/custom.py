@@ -19,7 +19,7 @@ from geolookup.model.linter import Finding
 from geolookup.model.types import Geolocation, IPBlock
 from geolookup.state.edits.layer import Laid
 
-PAGE = Page(title="Sites", path="/custom", icon="place")
+PAGE = Page(title="Sites", path="/custom", icon="place", parts=("/history", "/export"))
 
 #: Letters of what is offered as a filter; an address cannot be as long as some texts.
 _MAX_COUNTRY = 100
@@ -51,13 +51,14 @@ class Row:
 
 #: The columns that the table can be sorted by, each with its key.
 _COLUMNS: dict[str, Any] = {
-    "locid": lambda row: -row.place.locid,
+    "locid": lambda row: row.place.locid,
     "place": lambda row: row.place.place_text().casefold(),
     "country": lambda row: (row.place.country.casefold(), row.place.city.casefold()),
     "name": lambda row: called(row.place, row.name).casefold(),
-    "blocks": lambda row: -len(row.place.ipblocks),
-    "addresses": lambda row: (-row.ipv4, -row.ipv6),
+    "blocks": lambda row: len(row.place.ipblocks),
+    "addresses": lambda row: (row.ipv4, row.ipv6),
 }
+_FALLING = ("locid", "blocks", "addresses")
 
 
 @get("/custom", sync_to_thread=True)
@@ -77,7 +78,7 @@ def table(request: AnyRequest, console: NamedDependency[Console]) -> Html:
         and (show != "doubtful" or findings[laid.place.locid])
         and wanted(laid.place, names.get(laid.place.locid, ""))
     ]
-    shown = Table(request, rows, _COLUMNS, default="name")
+    shown = Table(request, rows, _COLUMNS, default="name", falling=_FALLING)
     return console.page(
         request,
         "custom.html",

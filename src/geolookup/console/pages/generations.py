@@ -15,10 +15,11 @@ from geolookup.history.impact import ChangedAnswer
 from geolookup.lookup.asked import read_field
 from geolookup.model.errors import EditError, GeoLookupError, InvalidAddressError
 from geolookup.settings.times import shown
-from geolookup.state.publishing.catalogue import PREVIOUS, SERVED, Generations
+from geolookup.state.publishing.catalogue import PREVIOUS, SERVED, Generations, KeptGeneration
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.accept import accept
 
-PAGE = Page(title="Versions", path="/generations", icon="versions")
+PAGE = Page(title="Versions", path="/generations", icon="versions", parts=("/backups",))
 
 #: Rows of each kind that a comparison shows.
 _MOST_ROWS = 50
@@ -27,6 +28,8 @@ _AT_ONCE_BLOCKS = 300_000
 #: Addresses of a dropped list that a page shows with their answers.
 _MOST_ANSWERS = 500
 _MAX_LINE_BYTES = 4096
+#: Lines of the history in which the page looks for what a person decided.
+_MOST_LINES = 2_000
 
 
 @get("/generations", sync_to_thread=True)
@@ -43,11 +46,14 @@ def _table(request: AnyRequest, console: Console, status: int = 200, error: str 
     sources = console.geo().status().sources if held else ()
     reasons = {source.name: source.problem for source in sources if source.held}
     stack = directory.holding.stack()
+    kept = sorted((each for each in found if not each.held), key=lambda each: each.number or 0, reverse=True)
     return console.page(
         request,
         "generations.html",
         status,
-        kept=sorted((each for each in found if not each.held), key=lambda each: each.number or 0, reverse=True),
+        kept=kept,
+        brought={each.number: _difference(directory, each) for each in kept},
+        decided=_decided(console),
         held=held,
         reasons=reasons,
         stack_reasons=[] if stack is None else stack.get("reasons", []),
@@ -55,6 +61,22 @@ def _table(request: AnyRequest, console: Console, status: int = 200, error: str 
         when=shown,
         error=error,
     )
+
+
+def _difference(directory: StateDirectory, kept: KeptGeneration) -> Any:
+    """What a version changed of the one before it, as its pull counted it; None if that is not known."""
+    return None if kept.problem or kept.number is None else directory.report(kept.number)["report"].get("difference")
+
+
+def _decided(console: Console) -> dict[int, tuple[dict[str, Any], str]]:
+    """The versions that a person published though they were held: the line of the history, and why they were held."""
+    found: dict[int, tuple[dict[str, Any], str]] = {}
+    reasons = ""
+    for line in console.editor().history(newest=_MOST_LINES):
+        reasons = wording.held_for(line) or reasons
+        if line["what"] == "accept" and isinstance(line["after"], dict) and "generation" in line["after"]:
+            found[line["after"]["generation"]] = line, reasons
+    return found
 
 
 @post("/generations", sync_to_thread=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from geolookup.console.console import Console
 from geolookup.model.reports import Status
 from geolookup.settings.times import in_words, of_day, shown
+from geolookup.state.publishing.catalogue import Generations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,7 @@ def home(console: Console) -> Home | None:
         decide=layer.decide,
         last_run=f"failed at {shown(failed.at)}" if failed else f"{in_words(status.age_s)} ago",
         failed=failed is not None,
-        troubles=[*_troubles(status), *_of_sites(layer.decide, len(layer.findings))],
+        troubles=[*_troubles(status), *_rolled_back(console), *_of_sites(layer.decide, len(layer.findings))],
     )
 
 
@@ -67,6 +68,21 @@ def _troubles(status: Status) -> list[Trouble]:
             )
             found.append(Trouble(text=f"{source.name} {why}", remedy="Update now", path="/sources"))
     return found
+
+
+def _rolled_back(console: Console) -> list[Trouble]:
+    """The newer version that was rolled back, if an older one answers."""
+    directory = console.directory()
+    current = directory.require_current()
+    if not current.refused:
+        return []
+    newer = [each.number or 0 for each in Generations(directory).kept() if each.refused and not each.held]
+    if max(newer, default=0) <= current.generation:
+        return []
+    text = (
+        f"Version {current.generation} answers: version {max(newer)} was rolled back, and no update publishes it again"
+    )
+    return [Trouble(text=text, remedy="See the versions", path="/generations")]
 
 
 def _of_sites(decide: int, findings: int) -> list[Trouble]:

@@ -24,7 +24,7 @@ from geolookup.model.errors import GeoLookupError, InvalidAddressError, InvalidR
 from geolookup.model.types import Geolocation, IPBlock, Match
 from geolookup.state.base.vrfs import read_vrfs
 
-PAGE = Page(title="Look up", path="/", icon="find")
+PAGE = Page(title="Look up", path="/", icon="find", parts=("/count",))
 
 #: Pieces of a range on one page.
 _MOST_PIECES = 200
@@ -104,6 +104,7 @@ def _answer(console: Console, asked: str, *, vrf: str, why: bool) -> dict[str, A
         "network": network,
         "who": "" if network is None else network_text(network.facts),
         "site": None if match is None else match.site,
+        "country_names": countries(),
         "has_coordinates": place is not None and place.latitude is not None and place.longitude is not None,
         **folded,
         "explained": geo.explain(block.startip) if why or at_once else None,

@@ -39,8 +39,8 @@ def _columns(names: dict[int, str]) -> dict[str, Any]:
     return {
         "name": lambda each: called(each.place, names.get(each.place.locid)).casefold(),
         "place": lambda each: each.place.place_text().casefold(),
-        "addresses": lambda each: (-each.addresses_v4, -each.networks_v6),
-        "networks": lambda each: (-each.networks_v6, -each.addresses_v4),
+        "addresses": lambda each: (each.addresses_v4, each.networks_v6),
+        "networks": lambda each: (each.networks_v6, each.addresses_v4),
     }
 
 
@@ -106,7 +106,7 @@ def _page(
         ),
         points=_json(_points(places, names)),
         outlines=f"/map/outlines/{_outlines()[1]}",
-        table=Table(request, places, _columns(names), default="addresses"),
+        table=Table(request, places, _columns(names), default="addresses", falling=("addresses", "networks")),
         names=names,
         elsewhere=sum(each.place.latitude is None or each.place.longitude is None for each in places),
         error=error,

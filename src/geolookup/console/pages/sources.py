@@ -61,6 +61,7 @@ def stack(request: AnyRequest, console: NamedDependency[Console]) -> Html:
         status=status,
         needs=needs,
         sources=found,
+        bundled=bundled,
         never=never,
         configured=bool(settings.stack),
         order=[source.name for source in settings.stack],

@@ -296,7 +296,7 @@ def test_a_list_that_changes_while_it_is_read_is_read_again(newest: NetBoxServer
 def test_what_the_token_may_not_view_is_an_error_where_something_names_it(newest: NetBoxServer, tmp_path: Path) -> None:
     gone = newest.made.sites.pop(0)
     _, problems = read(newest, tmp_path)
-    assert "which the list of sites lacks: may the token view it?" in str(problems.all[0])
+    assert "which the list of sites lacks: may the token view all?" in str(problems.all[0])
     newest.made.sites.insert(0, gone)
     newest.made.devices.pop()
     with pytest.raises(UpstreamAnswerError, match="router, which is not in the list of devices"):

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -24,7 +25,7 @@ from geolookup.settings.sites import SERVER_KINDS
 from geolookup.sites.file import Form, form_of, read_sites, write_sites
 from geolookup.sites.plan import SitesPlan, apply_sites, export_sites, plan_sites, preview_sites
 from geolookup.sites.servers.applying import ServerPlan, apply_server, plan_server
-from geolookup.sites.servers.server import ServerSites, read_server
+from geolookup.sites.servers.server import ServerSites, read_exports, read_server
 from geolookup.sites.since import Conflict, Keep, Whose
 from geolookup.sites.site import Problems, Site
 from geolookup.sites.vrfs import VrfPlan, apply_vrfs, by_vrf, export_vrf, plan_vrfs
@@ -78,14 +79,21 @@ _from_option = click.option(
     type=click.Choice(SERVER_KINDS),
     help="Read the sites from the server that the settings name ([sites] kind, url, token_file), not from FILE.",
 )
+_preset_option = click.option(
+    "--preset",
+    type=click.Choice(["netbox-csv"]),
+    help="FILE … are lists that NetBox or Nautobot exported as CSV: of sites and prefixes, perhaps of IP ranges and IP "
+    "addresses; or a folder of them.",
+)
 _prune_option = click.option(
     "--prune-all", is_flag=True, help="Delete every custom geolocation that FILE does not name."
 )
 
 
 @click.command()
-@click.argument("file", required=False)
+@click.argument("files", metavar="[FILE]...", nargs=-1)
 @_from_option
+@_preset_option
 @_prune_option
 @_format_option
 @_delimiter_option
@@ -101,8 +109,9 @@ _prune_option = click.option(
 def plan(
     editor: Editor,
     /,
-    file: str | None,
+    files: tuple[str, ...],
     server: str | None,
+    preset: str | None,
     prune_all: bool,
     takes: tuple[str, ...],
     keeps: tuple[str, ...],
@@ -127,19 +136,17 @@ def plan(
       geolookup custom plan sites.csv --field city=Place --report wrong.csv
       geolookup custom plan sites.toml --addresses vips.txt
       geolookup custom plan --from netbox
+      geolookup custom plan sites.csv prefixes.csv --preset netbox-csv
     """
-    if file == addresses == "-":
+    if addresses == "-" in files:
         raise click.UsageError("FILE and --addresses cannot both be standard input")
     taken, keep = _taken(takes), _kept(keeps)
-    if server is not None:
-        if addresses is not None:
-            raise click.UsageError("--addresses belongs to FILE")
-        _refuse_beside_server(file, vrf, **reading)
-        with _reporting_server(reading["report"], as_json=as_json) as (there, problems):
+    if (option := _inventory(files, server, preset, vrf=vrf, addresses=addresses, **reading)) is not None:
+        with _reporting_inventory(files, reading["report"], as_json=as_json) as (there, problems):
             planned = plan_server(editor, there, load_settings(), problems, prune_all=prune_all, takes=taken, keep=keep)
-        _say_server(planned, problems, server, as_json=as_json)
+        _say_server(planned, problems, option, as_json=as_json)
         return exit_codes.DONE
-    with _reporting(_given(file), as_json=as_json, **reading) as (read, problems):
+    with _reporting(_given(files), as_json=as_json, **reading) as (read, problems):
         parts = by_vrf(read, vrf)
         sites = parts.pop("", [])
         of_vrfs = plan_vrfs(editor, parts, problems, keep) if parts else None
@@ -184,8 +191,9 @@ def plan(
 
 
 @click.command()
-@click.argument("file", required=False)
+@click.argument("files", metavar="[FILE]...", nargs=-1)
 @_from_option
+@_preset_option
 @_prune_option
 @_accept_option
 @_format_option
@@ -201,8 +209,9 @@ def plan(
 def apply(
     editor: Editor,
     /,
-    file: str | None,
+    files: tuple[str, ...],
     server: str | None,
+    preset: str | None,
     prune_all: bool,
     accept: bool,
     takes: tuple[str, ...],
@@ -230,11 +239,11 @@ def apply(
     Examples:
       geolookup custom apply sites.toml
       geolookup custom apply --from netbox
+      geolookup custom apply exports/ --preset netbox-csv
     """
     settings, keep = load_settings(), _kept(keeps)
-    if server is not None:
-        _refuse_beside_server(file, vrf, **reading)
-        with _reporting_server(reading["report"], as_json=as_json) as (there, problems):
+    if (option := _inventory(files, server, preset, vrf=vrf, **reading)) is not None:
+        with _reporting_inventory(files, reading["report"], as_json=as_json) as (there, problems):
             done = apply_server(
                 editor,
                 there,
@@ -245,12 +254,12 @@ def apply(
                 takes=_taken(takes),
                 keep=keep,
             )
-        _say_server(done, problems, server, as_json=as_json, pending=editor)
+        _say_server(done, problems, option, as_json=as_json, pending=editor)
         return
     guard = None if accept else settings
     of_vrfs: VrfPlan | None = None
     made: SitesPlan | None = None
-    file = _given(file)
+    file = _given(files)
     with _reporting(file, as_json=as_json, **reading) as (read, problems):
         parts = by_vrf(read, vrf)
         sites = parts.pop("", [])
@@ -364,12 +373,14 @@ def _reporting(
 
 
 @contextlib.contextmanager
-def _reporting_server(report: str | None, *, as_json: bool) -> Iterator[tuple[ServerSites, Problems]]:
-    """As `_reporting`, of the server that the settings name."""
+def _reporting_inventory(
+    files: tuple[str, ...], report: str | None, *, as_json: bool
+) -> Iterator[tuple[ServerSites, Problems]]:
+    """As `_reporting`, of exports; without any, of the server that the settings name."""
     problems = Problems()
     failed: GeoLookupError | None = None
     try:
-        found = read_server(load_settings(), problems)
+        found = read_exports(files, load_settings(), problems) if files else read_server(load_settings(), problems)
         for told in problems.said:
             output.note(told)
         yield found, problems
@@ -383,24 +394,38 @@ def _reporting_server(report: str | None, *, as_json: bool) -> Iterator[tuple[Se
             output.json_result({"error": str(failed), "reading": problems.said, **_problems_object(problems)})
 
 
-def _given(file: str | None) -> str:
-    if file is None:
+def _given(files: tuple[str, ...]) -> str:
+    if not files:
         raise click.UsageError("Missing argument 'FILE', or --from netbox.")
-    return file
+    if len(files) > 1:
+        raise click.UsageError("one FILE has the sites; several are read with --preset netbox-csv only")
+    return files[0]
 
 
-def _refuse_beside_server(file: str | None, vrf: str | None, **reading: Any) -> None:
-    """Refuse what says how a file is read where there is none."""
-    given = {"FILE": file, "--vrf": vrf, **{name: reading[name] for name in ("form", "delimiter", "sheet", "columns")}}
-    named = {"form": "--format", "columns": "--field"}
+#: Options whose parameters have other names.
+_OPTIONS = {"form": "format", "columns": "field"}
+
+
+def _inventory(files: tuple[str, ...], server: str | None, preset: str | None, **others: Any) -> str | None:
+    """The arguments by which sites are read from a server or its exports; None if they are those of a file of ours.
+
+    What says how a file of sites is read is refused beside it.
+    """
+    if server is None and preset is None:
+        return None
+    if preset is not None and (not files or "-" in files):
+        raise click.UsageError("--preset needs FILE …: the exports, or a folder that holds them")
+    given = {"--preset": preset, "FILE": files} if server is not None else {}
+    given |= {f"--{_OPTIONS.get(name, name)}": value for name, value in others.items() if name != "report"}
+    reads = f"--preset {preset}, which knows its columns" if server is None else "--from, which reads the server"
     for name, value in given.items():
         if value:
-            shown_name = named.get(name, name if name.startswith(("-", "F")) else f"--{name}")
-            raise click.UsageError(f"{shown_name} does not go with --from, which reads the server of the settings")
+            raise click.UsageError(f"{name} does not go with {reads}{' of the settings' if server else ''}")
+    return f"--from {server}" if preset is None else shlex.join((*files, "--preset", preset))
 
 
 def _say_server(
-    found: ServerPlan, problems: Problems, server: str, *, as_json: bool, pending: Editor | None = None
+    found: ServerPlan, problems: Problems, option: str, *, as_json: bool, pending: Editor | None = None
 ) -> None:
     """Say a plan of a server's sites; with ``pending``, that it was made there."""
     if as_json:
@@ -414,7 +439,7 @@ def _say_server(
     if found.vrfs is not None:
         _say_vrf_steps(found.vrfs)
     _say_conflicts(found.conflicts)
-    command = f"`geolookup custom apply --from {server}"
+    command = f"`geolookup custom apply {option}"
     if found.held:
         output.warn(f"{command}` needs --accept for this: {'; '.join(found.held)}")
     number = words.count(found.number, "change")

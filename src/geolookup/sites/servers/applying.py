@@ -174,9 +174,7 @@ def _fewer(last: _Last, found: ServerSites, settings: Settings) -> list[str]:
         fewer = before - found.counts.get(name, 0)
         many = fewer > settings.guard_sites_gone and fewer > settings.guard_sites_share * before
         if name in found.counts and (many or (fewer == before and fewer > 1)):
-            told.append(
-                f"{fewer} of {before} {name} that were there the last time are not seen: may the token view all?"
-            )
+            told.append(f"{fewer} of {before} {name} that were there the last time are not seen: {found.unseen}")
     return told
 
 

@@ -61,11 +61,15 @@ class Row:
 
 @dataclass(slots=True, kw_only=True)
 class Inventory:
-    """All that was read. ``sites`` are the keys of places that may be sites, ``counts`` the rows of each list."""
+    """All that was read. ``sites`` are the keys of places that may be sites, ``counts`` the rows of each list.
+
+    ``unseen`` asks why something may be missing.
+    """
 
     places: Mapping[str, Place]
     sites: frozenset[str]
     counts: Mapping[str, int]
+    unseen: str = "may the token view all?"
     rows: list[Row] = field(default_factory=list)
 
     def place_of(self, said: Any) -> str | None:
@@ -137,9 +141,7 @@ def sites_of(found: Inventory, settings: SitesSettings, *, origin: str, problems
                 continue
             if place not in found.places:
                 kind = "it names a site that is not in the list"
-                message = (
-                    f"{row.what} ({row.text}) names {place}, which the list of sites lacks: may the token view it?"
-                )
+                message = f"{row.what} ({row.text}) names {place}, which the list of sites lacks: {found.unseen}"
                 problems.add(where.problem(kind, message, "blocks", row.text))
                 continue
             if row.kind == _ADDRESSES and place == answers:

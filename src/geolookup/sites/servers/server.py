@@ -1,8 +1,8 @@
-"""Reading the sites of the server that the settings name: which program it is, and what it has."""
+"""Reading the sites of the server that the settings name: which program it is, and what it has; or its exports."""
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from geolookup.http.transport import Transport
 from geolookup.model.errors import SettingsError, UpstreamAnswerError
 from geolookup.settings.secrets import read_sites_secret
 from geolookup.settings.table import Settings
-from geolookup.sites.servers import nautobot, netbox
+from geolookup.sites.servers import exports, nautobot, netbox
 from geolookup.sites.servers.inventory import Inventory, sites_of
 from geolookup.sites.servers.pages import Client, decoded
 from geolookup.sites.site import Problems, Site
@@ -27,11 +27,15 @@ _PROGRAMS = {"netbox-version": "NetBox", "nautobot-version": "Nautobot"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSites:
-    """The sites of a server, where they are from, and the number of rows of each list that was read."""
+    """The sites of a server, where they are from, and the number of rows of each list that was read.
+
+    ``unseen`` asks why something may be missing.
+    """
 
     sites: list[Site]
     origin: str
     counts: Mapping[str, int]
+    unseen: str
 
 
 def read_server(settings: Settings, problems: Problems) -> ServerSites:
@@ -52,10 +56,24 @@ def read_server(settings: Settings, problems: Problems) -> ServerSites:
             has, needed = (".".join(map(str, each)) for each in (version, oldest))
             raise UpstreamAnswerError(f"{sites.url}: is {program} {has}: sites are read from {needed} or later")
         found: Inventory = netbox.read(client, sites) if program == "NetBox" else nautobot.read(client, sites, version)
-    read = sites_of(found, sites, origin=sites.url, problems=problems)
+    return _as_sites(found, settings, problems, sites.url, f"{program} {'.'.join(map(str, version))}")
+
+
+def read_exports(paths: Sequence[str], settings: Settings, problems: Problems) -> ServerSites:
+    """The same, of the lists that such a server exported as CSV: ``paths`` are files, or folders that hold them.
+
+    :raises DataFileError: if one cannot be read or is no such list, or one that is needed is missing
+    """
+    found = exports.read(paths, settings.sites, problems)
+    return _as_sites(found, settings, problems, exports.ORIGIN, "exports")
+
+
+def _as_sites(found: Inventory, settings: Settings, problems: Problems, origin: str, what: str) -> ServerSites:
+    at = len(problems.said)
+    read = sites_of(found, settings.sites, origin=origin, problems=problems)
     listed = ", ".join(f"{number} {name}" for name, number in found.counts.items())
-    problems.said.insert(0, f"{sites.url}: {program} {'.'.join(map(str, version))}: {listed}")
-    return ServerSites(sites=read, origin=sites.url, counts=found.counts)
+    problems.said.insert(at, f"{origin}: {what}: {listed}")
+    return ServerSites(sites=read, origin=origin, counts=found.counts, unseen=found.unseen)
 
 
 @contextlib.contextmanager

@@ -71,7 +71,7 @@ def test_a_person_corrects_pushes_resolves_a_conflict_and_rolls_back_a_bad_night
             assert "Austin" in changes
             assert "Round Rock" in changes
             person.click("Create this site")
-            assert "Created geolocation" in tab.get_by_role("status").inner_text()
+            assert "Created Round Rock" in tab.get_by_role("status").inner_text()
             assert person.look_up("192.0.2.5").startswith("Round Rock, TX")
 
             # To the service.

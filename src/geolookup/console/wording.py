@@ -12,6 +12,7 @@ from geolookup.model.errors import HeldError
 from geolookup.model.types import IPBlock
 from geolookup.sites.changes import Change
 from geolookup.sites.site import block_text
+from geolookup.sites.table import SAY_COLUMNS
 from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.operations import Operation
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State
@@ -134,6 +135,29 @@ def held_for(line: Mapping[str, Any]) -> str:
     if error != HeldError.__name__:
         return ""
     return (text.partition(_GOES_ON)[2].partition(": ")[2] or text).partition(". Look at it: ")[0]
+
+
+def answered(blocks: Sequence[IPBlock], name: str) -> str:
+    """What blocks that were given to a site mean for their addresses."""
+    v4, v6 = (sum(block.last - block.first + 1 for block in blocks if block.family == each) for each in (4, 6))
+    counted = " and ".join(
+        [
+            *([f"{v4:,} {'address' if v4 == 1 else 'addresses'}"] if v4 else []),
+            *([f"{short_v6(v6)} of IPv6"] if v6 else []),
+        ]
+    )
+    more = f" and {len(blocks) - _MOST_BLOCKS} more" if len(blocks) > _MOST_BLOCKS else ""
+    listed = ", ".join(block_text(block) for block in blocks[:_MOST_BLOCKS])
+    return f"{name} now answers for {counted}: {listed}{more}"
+
+
+def unread(error: str) -> str:
+    """The error of a sheet that could not be read: a page has no options to name columns by."""
+    return error.replace(
+        SAY_COLUMNS,
+        "Its first line must name the columns: name,country,city,networks. "
+        "A bare list of addresses can be pasted into the form for a new site",
+    )
 
 
 def holds(rows: Mapping[str, int] | None) -> str:

@@ -35,6 +35,8 @@ _DIGITS: Final = {
     **dict.fromkeys(("CN", "RO", "SG"), 6),
 }
 _SHOWN_COLUMNS: Final = 12
+#: What to do about a table without names of its columns, for commands.
+SAY_COLUMNS: Final = "Say which columns hold what: --field name=COLUMN --field blocks=COLUMN"
 
 _ZEROS: Final = ("postal code that may have lost a zero", "postal codes that may have lost a zero")
 
@@ -97,7 +99,7 @@ def read(
             f"{path}: is empty: its first line should name the columns"
             if not first
             else f'{path}: no line names the columns of sites. The first is "{harmless(first.strip(), 120)}". '
-            "Say which columns hold what: --field name=COLUMN --field blocks=COLUMN"
+            f"{SAY_COLUMNS}"
         )
     at = fields_of(header.columns, given, _WORDS)
     line = f"{member.word} {header.skip + 1}"

@@ -51,7 +51,8 @@ def test_a_person_makes_a_geolocation_and_sees_first_what_it_changes(tab: Any, c
     assert console.console.geo().match("9.0.0.1").geolocation.city == "München"  # type: ignore[union-attr]
     tab.get_by_role("button", name="Create this site").click()
     assert re.search(
-        r"Created geolocation -\d+: 9.0.0.0-9.0.0.127 now resolves", tab.get_by_role("status").inner_text()
+        r"Created Potsdam, DE. Potsdam, DE now answers for 128 addresses: 9.0.0.0/25.",
+        tab.get_by_role("status").inner_text(),
     )
     assert console.console.geo().match("9.0.0.1").geolocation.city == "Potsdam"  # type: ignore[union-attr]
     assert tab.get_by_role("heading", level=1).inner_text() == "Potsdam, DE"
@@ -97,7 +98,10 @@ def test_a_country_in_words_and_swapped_coordinates_are_refused_as_by_the_comman
         fields = {**NOTHING, "city": "Oldtown", "country": "Germany"}  # as an earlier version took it
         old = editor.sessions.edit(EditSession.create, fields)
     fields = {**dict.fromkeys(NOTHING, ""), "latitude": "1.5", "longitude": "2.5", "country": "Germany", "city": "Y"}
-    assert f"Updated geolocation {old}" in save(mine, f"/custom/{old}/update", **fields).text
+    assert (
+        "The site is now in Y, Germany (before: Oldtown, Germany)."
+        in save(mine, f"/custom/{old}/update", **fields).text
+    )
     assert len(console.console.layer().laid) == before + 2
 
 
@@ -109,7 +113,7 @@ def test_fields_are_changed_and_what_no_browser_can_send_stays(console: RunningC
     sent = {"country": "", "region": "<b>\u202e\u2066", "city": "Oldtown", "postalcode": "", "areacode": ""}
     sent |= {"latitude": "1.5", "longitude": "2.5", "dmacode": "8"}
     answer = save(mine, path, **sent)
-    assert f"Updated geolocation {locid}" in answer.text
+    assert "Changed the place of Old" in answer.text
     with open_editor(console.home) as editor:
         place = editor.get(locid).place
         assert (place.city, place.region, place.dmacode) == ("Old\ntown", "<b>\u202e\u2066", "8")
@@ -141,19 +145,21 @@ def test_a_block_is_added_replaced_and_removed(console: RunningConsole, mine: Vi
     looked = mine.fill(f"{path}/add-block", block=typed, step="check").text
     assert "Addresses whose answer differs: 10 IPv4, 0 IPv6." in looked
     assert "not covered" in looked
-    assert f"11.1.0.0-11.1.0.9 now resolves to {locid}" in save(mine, f"{path}/add-block", block=typed).text
+    assert (
+        "Oldtown now answers for 10 addresses: 11.1.0.0-11.1.0.9." in save(mine, f"{path}/add-block", block=typed).text
+    )
     old = f"{path}/replace-block?old=11.1.0.0-11.1.0.9"
     told = save(mine, old, block="11.1.0.8/29", old="11.1.0.0-11.1.0.9").text
-    assert f"11.1.0.8-11.1.0.15 now resolves to {locid}, in place of 11.1.0.0-11.1.0.9" in told
+    assert "Oldtown now answers for 8 addresses: 11.1.0.8/29, in place of 11.1.0.0-11.1.0.9." in told
     shown = mine.get(f"{path}/remove-block?old=11.1.0.8/29").text
     assert "Addresses whose answer differs: 8 IPv4, 0 IPv6." in shown
     told = mine.post(f"{path}/remove-block", data={**hidden(shown), "step": "save"}).text
-    assert f"11.1.0.8-11.1.0.15 no longer resolves to {locid}" in told
+    assert "Oldtown no longer answers for 11.1.0.8/29." in told
     assert "No address resolves to it yet." in told
     shown = mine.get(f"{path}/delete").text
     told = mine.post(f"{path}/delete", data={**hidden(shown), "step": "save"})
     assert told.url.path == "/custom"
-    assert f"Deleted geolocation {locid}" in told.text
+    assert "Deleted Oldtown." in told.text
     assert mine.get(path).status_code == 404
 
 
@@ -251,7 +257,7 @@ def test_of_many_edits_what_a_deletion_changes_is_asked_for(
     assert "Whose answer would change" not in page.replace("Show whose answer", "")
     looked = mine.post(path, data={**hidden(page), "step": "check"}).text
     assert "256 IPv4" in looked
-    assert "Deleted geolocation" in mine.post(path, data={**hidden(looked), "step": "save"}).text
+    assert "Deleted Oldtown." in mine.post(path, data={**hidden(looked), "step": "save"}).text
 
 
 def test_what_is_kept_of_the_layer_follows_every_change(console: RunningConsole) -> None:
@@ -273,7 +279,7 @@ def test_no_page_after_an_edit_lays_all_edits_again(
     mine.get("/custom")
     monkeypatch.setattr("geolookup.state.edits.session.laid", lambda *_: pytest.fail("laid again"))
     path = f"/custom/{locid}/add-block"
-    assert "now resolves to" in save(mine, path, block="11.8.0.0/24").text
+    assert "now answers for 256 addresses: 11.8.0.0/24" in save(mine, path, block="11.8.0.0/24").text
     for each in ("/", "/custom", f"/custom/{locid}", "/outbox", f"/custom/{locid}/update"):
         assert mine.get(each).status_code == 200
 
@@ -344,7 +350,7 @@ def test_a_site_is_renamed_at_once_and_the_history_and_undo_say_so(console: Runn
     assert "No answer changes." in form
     saved = mine.post(page, data={**hidden(form), "name": "Depot North", "step": "save"}).text
     assert "<h1>Depot North</h1>" in saved
-    assert f"Geolocation {locid} is named Depot North, no longer Depot 7." in saved
+    assert "Depot 7 is now called Depot North." in saved
     assert 'names of sites<span class="under long">Depot 7 → Depot North' in saved
     late = mine.post(page, data={**hidden(form), "name": "Depot South", "step": "save"})
     assert late.status_code == 409
@@ -386,3 +392,14 @@ def test_an_arrow_points_the_way_that_a_column_goes(tmp_path: Path) -> None:
 def test_a_page_marks_the_part_of_the_menu_that_it_belongs_to(mine: Visitor) -> None:
     for path, part in (("/history", "/custom"), ("/export", "/custom"), ("/backups", "/generations")):
         assert re.findall(r'<a href="([^"]*)" aria-current="page"', mine.get(path).text) == [part]
+
+
+def test_sites_are_sorted_as_people_do(console: RunningConsole, mine: Visitor) -> None:
+    with open_editor(console.home) as editor, editor.transaction():
+        for number in (108, 13, 2):
+            editor.create(**NOTHING, name=f"Branch {number}")
+    assert re.findall(r">(Branch \d+)</a>", mine.get("/custom?find=branch").text) == [
+        "Branch 2",
+        "Branch 13",
+        "Branch 108",
+    ]

@@ -135,7 +135,7 @@ def test_it_works_offline_and_with_scripts_off(made: Rich, browser: Any) -> None
     tab.get_by_role("button", name="Show whose answer would change").click()
     assert "65,536 IPv4" in tab.get_by_role("region", name="Whose answer would change").inner_text()
     tab.get_by_role("button", name="Save this place").click()
-    assert "Updated geolocation" in tab.get_by_role("status").inner_text()
+    assert "is now in " in tab.get_by_role("status").inner_text()
     tab.goto(f"{made.console.url}/custom?sort=place")
     tab.get_by_label("Find").fill("By hand")
     tab.get_by_role("button", name="Filter").click()

@@ -180,6 +180,17 @@ def test_an_undo_of_something_else_than_was_shown_is_refused(console: RunningCon
         assert "Meanwhile" not in {editor.site_names().get(laid.place.locid) for laid in editor.custom()}
 
 
+def test_a_bare_list_of_addresses_is_told_where_it_belongs(visitor: Visitor) -> None:
+    answer = upload(visitor, "10.250.7.10\n10.250.7.11\n", "lyon.txt")
+    assert answer.status_code == 422
+    assert "Its first line must name the columns: name,country,city,networks. A bare list" in answer.text
+    assert "--field" not in answer.text
+    assert 'href="/custom/create"' in answer.text
+    (sample,) = re.findall("<code>(name,.*)</code>", answer.text)
+    sample = sample.replace("<br>", "\n")
+    assert "Sites in the file: 1 (1 to create)" in upload(visitor, f"{sample}\n").text
+
+
 def test_undo_says_who_did_it_and_its_button_what_it_does(console: RunningConsole, visitor: Visitor) -> None:
     with open_editor(console.home) as editor:
         locid = editor.create(name="Lyon office", blocks=["12.5.0.0/24"], **{**NOTHING, "country": "FR"})

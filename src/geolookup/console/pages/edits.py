@@ -28,6 +28,7 @@ from geolookup.console.editing import (
 )
 from geolookup.console.forms import AnyRequest, query, typed
 from geolookup.console.html import called
+from geolookup.console.wording import answered
 from geolookup.model.addresses import range_ends
 from geolookup.model.checked import wrong_name
 from geolookup.model.errors import EditError, RequestRefusedError
@@ -43,12 +44,12 @@ from geolookup.state.generations.cities import cities_like, find_city
 from geolookup.sync import words
 
 
-def _does(edit: Callable[[Editor], Made]) -> Does:
-    """An edit of the table as a form makes it."""
+def _does(edit: Callable[[Editor], Made], told: Callable[[Geolocation, Made], str] | str) -> Does:
+    """An edit of the table as a form makes it, and what it did in words, perhaps by the place that it made."""
 
     def does(editor: Editor) -> tuple[int, str]:
         made = edit(editor)
-        return made.locid, made.text
+        return made.locid, told if isinstance(told, str) else told(editor.get(made.locid).place, made)
 
     return does
 
@@ -86,7 +87,12 @@ class Create(Edit):
         """See `Edit`."""
         name, blocks = values["name"].strip() or None, self.blocks(values)
         fields = typed_fields(values)
-        return _does(edits.CREATE.of(fields=fields, blocks=blocks, wide=bool(values[WIDE]), name=name))
+
+        def told(place: Geolocation, made: Made) -> str:
+            site = called(place, name)
+            return f"Created {site}{'. ' + answered(made.added, site) if made.added else ''}"
+
+        return _does(edits.CREATE.of(fields=fields, blocks=blocks, wide=bool(values[WIDE]), name=name), told)
 
 
 class _OfOne(Edit):
@@ -172,9 +178,15 @@ class _Update(_OfOne):
         def update(editor: Editor) -> tuple[int, str]:
             if not changed:
                 raise EditError(f"geolocation {self.locid} has these values already: nothing was changed")
-            return _does(edits.UPDATE.of(self.locid, fields=changed))(editor)
+            return _does(edits.UPDATE.of(self.locid, fields=changed), self._told)(editor)
 
         return update
+
+    def _told(self, place: Geolocation, made: Made) -> str:  # noqa: ARG002
+        before, after = self.place, place.place_text()
+        if after == before:
+            return f"Changed the place of {self.name}"
+        return f"{self.site or 'The site'} is now in {after} (before: {before})"
 
 
 def _point(place: Geolocation) -> str:
@@ -207,7 +219,8 @@ class _Rename(_OfOne):
         return {} if told is None else {"name": told}
 
     def does(self, values: Values) -> Does:
-        return _does(edits.RENAME.of(self.locid, name=values["name"].strip()))
+        name = values["name"].strip()
+        return _does(edits.RENAME.of(self.locid, name=name), f"{self.name} is now called {name}")
 
 
 class _Delete(_OfOne):
@@ -217,7 +230,7 @@ class _Delete(_OfOne):
         return f"Delete {self.name} with {words.count(len(self.laid.place.ipblocks), 'network')}"
 
     def does(self, values: Values) -> Does:  # noqa: ARG002
-        return _does(edits.DELETE.of(self.locid))
+        return _does(edits.DELETE.of(self.locid), f"Deleted {self.name}")
 
     def after(self, locid: int) -> str:  # noqa: ARG002
         return "/custom"
@@ -231,7 +244,8 @@ class _AddBlock(_OfOne):
 
     def does(self, values: Values) -> Does:
         blocks = self.blocks(values)
-        return _does(edits.ADD_BLOCK.of(self.locid, blocks=blocks, wide=bool(values[WIDE])))
+        edit = edits.ADD_BLOCK.of(self.locid, blocks=blocks, wide=bool(values[WIDE]))
+        return _does(edit, lambda _place, made: answered(made.added, self.name))
 
 
 class _ReplaceBlock(_OfOne):
@@ -246,7 +260,8 @@ class _ReplaceBlock(_OfOne):
 
     def does(self, values: Values) -> Does:
         blocks = [range_ends(values["old"]), *self.blocks(values)]
-        return _does(edits.REPLACE_BLOCK.of(self.locid, blocks=blocks, wide=bool(values[WIDE])))
+        edit = edits.REPLACE_BLOCK.of(self.locid, blocks=blocks, wide=bool(values[WIDE]))
+        return _does(edit, lambda _place, made: f"{answered(made.added, self.name)}, in place of {values['old']}")
 
 
 class _RemoveBlock(_OfOne):
@@ -256,7 +271,8 @@ class _RemoveBlock(_OfOne):
         return f"Remove {values['old']} from {self.name}"
 
     def does(self, values: Values) -> Does:
-        return _does(edits.REMOVE_BLOCK.of(self.locid, blocks=[range_ends(values["old"])]))
+        edit = edits.REMOVE_BLOCK.of(self.locid, blocks=[range_ends(values["old"])])
+        return _does(edit, f"{self.name} no longer answers for {values['old']}")
 
 
 class _ClearBlocks(_OfOne):
@@ -266,7 +282,7 @@ class _ClearBlocks(_OfOne):
         return f"Remove all {words.count(len(self.laid.place.ipblocks), 'network')} of {self.name}"
 
     def does(self, values: Values) -> Does:  # noqa: ARG002
-        return _does(edits.CLEAR_BLOCKS.of(self.locid))
+        return _does(edits.CLEAR_BLOCKS.of(self.locid), f"{self.name} has no networks any more")
 
 
 #: Letters of a link: half of what a request may have.

@@ -13,7 +13,7 @@ from litestar.di import NamedDependency
 from geolookup.console.console import Console, Html
 from geolookup.console.editing import digest_of
 from geolookup.console.forms import MAX_SHEET_BYTES, AnyRequest, Form, read_dropped
-from geolookup.console.wording import saved
+from geolookup.console.wording import saved, unread
 from geolookup.history.preview import EditPreview, preview_edit
 from geolookup.model.errors import EditError, GeoLookupError
 from geolookup.settings.table import Settings
@@ -122,7 +122,7 @@ def sheet(request: AnyRequest, console: NamedDependency[Console]) -> Html:
         return _plan(request, console, found, _keep_of(form))
     except GeoLookupError as error:
         return _page(
-            request, console, status=422, sheet=found, error=str(error), sheets=found.sheets() if found else []
+            request, console, status=422, sheet=found, error=unread(str(error)), sheets=found.sheets() if found else []
         )
 
 

@@ -161,6 +161,10 @@ def test_what_was_held_and_rolled_back_is_said_where_people_look(files: FilesCon
     assert "version 3 → 2: Half of it was gone" in told
     assert "not published, held for a person: " in told
     assert "HeldError" not in told
+    found = visitor.get("/history?find=half OF it").text
+    assert "version 3 → 2: Half of it was gone" in found
+    assert "held for a person" not in found
+    assert "No line of the history has this." in visitor.get("/history?find=nobody%3Cb%3E").text
     assert "geolookup sync --accept" not in told
     assert "Version 2 answers: version 3 was rolled back, and no update publishes it again" in visitor.get("/").text
     assert "Use this version" in visitor.get("/generations").text

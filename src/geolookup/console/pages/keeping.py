@@ -11,8 +11,9 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 from litestar.response import Stream
 
+from geolookup.console import wording
 from geolookup.console.console import Console, Html
-from geolookup.console.forms import AnyRequest, Form, Table
+from geolookup.console.forms import AnyRequest, Form, Table, query
 from geolookup.console.pages.edits import undoing
 from geolookup.exports.export import ExportForm, export
 from geolookup.model.errors import GeoLookupError, RequestRefusedError, StateError
@@ -38,16 +39,26 @@ def history(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """Who changed what and when, the newest first."""
     editor = console.editor()
     lines = editor.history(newest=_MOST_LINES)[::-1]
-    layer = console.layer()
+    whole = len(lines) < _MOST_LINES
+    layer, names = console.layer(), editor.site_names()
+    find = query(request, "find")
+    lines = [line for line in lines if find.casefold() in _text_of(line, names).casefold()] if find else lines
     places = {laid.place.locid: laid.place for laid in layer.laid}
     return console.page(
         request,
         "history.html",
         table=Table(request, lines, {}, default=""),
-        names=editor.site_names(),
+        names=names,
+        find=find,
         undo=lambda line: undoing(line, places.get(line["locid"]), layer.names.get(line["locid"])),
-        whole=len(lines) < _MOST_LINES,
+        whole=whole,
     )
+
+
+def _text_of(line: dict[str, Any], names: dict[int, str]) -> str:
+    """A line of the history as its page words it, to be searched."""
+    told = (names.get(line["locid"]), wording.did(line["what"]), wording.changed(line), line["who"], line["via"])
+    return "\n".join(str(each) for each in (*told, wording.outcome(line)) if each)
 
 
 @get("/export", sync_to_thread=True)

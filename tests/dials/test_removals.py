@@ -65,6 +65,38 @@ def test_a_block_that_is_given_again_after_all_were_removed_stays(person: Person
     assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
 
 
+@pytest.mark.parametrize("answered", range(3))
+def test_a_block_that_is_added_after_all_were_removed_is_sent_until_it_is_there(person: Person, answered: int) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    person("custom", "clear-blocks", locid)
+    person("custom", "add-block", locid, "10.5.0.0/24")
+    person.upstream.faults = [""] * answered + ["before"]
+    person("push", exits=None)
+    person.upstream.faults = []
+    assert person.looks_up("10.1.0.1", "10.2.0.1", "10.5.0.1") == [1, 1, -1]
+    settle()
+    person("push")
+    person.pushes_for_all_to_see()
+    assert person.there == {-1: ("Berlin", ["10.5.0.0"])}
+    assert person.looks_up("10.1.0.1", "10.2.0.1", "10.5.0.1") == [1, 1, -1]
+
+
+def test_a_removal_of_all_takes_nothing_that_was_given_after_it(person: Person) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24", "10.3.0.0/24")
+    person("custom", "clear-blocks", locid)
+    person("custom", "add-block", locid, "10.5.0.0/24")
+    person("custom", "add-block", locid, "10.6.0.0/24")
+    person("push")  # and no list shows it before the next
+    person("custom", "remove-block", locid, "10.6.0.0/24")
+    person.upstream.faults = ["", "before"]  # all are deleted, and the first does not come back
+    person("push", exits=1)
+    settle()
+    person("push")
+    person.pushes_for_all_to_see()
+    assert person.there == {-1: ("Berlin", ["10.5.0.0"])}
+    assert person.looks_up("10.1.0.1", "10.5.0.1", "10.6.0.1") == [1, -1, 1]
+
+
 def test_blocks_that_were_all_removed_do_not_come_back_with_a_decision_about_another_edit(person: Person) -> None:
     locid = person.has("10.1.0.0/24")
     person("custom", "clear-blocks", locid)

@@ -33,6 +33,10 @@ def test_nothing_is_lost_doubled_or_written_to_another(
     assert explore(start(edits=edits, faults=faults, moves=moves, new=new), most=most) > 100
 
 
+def test_nothing_is_lost_of_a_place_from_which_one_block_cannot_be_taken_alone() -> None:
+    assert explore(start(edits=2, faults=1, moves=0, blocks=(1, 2)), most=8000) > 100
+
+
 def _believed(place: Any, *, number: int | None = None, taken: Any = ()) -> Any:
     return ORIGINAL["answered"](place, number=number)
 

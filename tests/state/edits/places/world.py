@@ -1,6 +1,6 @@
 """A small world that is played exhaustively: a service, its network, colleagues, and a person's places."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -103,13 +103,13 @@ def changed(world: World, shelf: Shelf) -> World:
     return world if shelf == world.shelf else world._replace(shelf=shelf, window=(*world.window, shelf))
 
 
-def start(*, edits: int, faults: int, moves: int, new: bool = False) -> World:
-    """A world with one place: that the service has, or that is ``new``, and still to be created."""
+def start(*, edits: int, faults: int, moves: int, new: bool = False, blocks: Iterable[int] = (1,)) -> World:
+    """A world with one place: that the service has with these blocks, or that is ``new``, and still to be created."""
     if new:
         paris = Place(id=1, intents=(Intent(id=1, what="create", values=("p",)),))
         claims = frozenset[tuple[int, object, object]]({(1, "there", True), (1, 0, "p")})
         return World(shelf=(), window=((),), places=(paris,), claims=claims, edits=edits, faults=faults, moves=moves)
-    munich = Content(("m",), frozenset({1}))
+    munich = Content(("m",), frozenset(blocks))
     shelf: Shelf = ((-1, (1, munich)),)
     place = Place(id=1, number=-1, baseline=munich)
     return World(shelf=shelf, window=(shelf,), places=(place,), edits=edits, faults=faults, moves=moves)
@@ -139,8 +139,8 @@ def edits(world: World) -> Iterator[tuple[str, World]]:
         new = next(f"{letter}{place.id}" for letter in "no" if shown.values != (f"{letter}{place.id}",))
         yield f"the person names {name} {new}", after("update", {0: new}, values=(new,))
         free = [block for block in BLOCKS if block not in shown.blocks]
-        if free:
-            yield f"the person adds block {free[0]} to {name}", after("add_block", {("b", free[0]): True}, new=free[0])
+        for block in dict.fromkeys((*free[:1], *free[-1:])):  # one that it may have had, and one that it never had
+            yield f"the person adds block {block} to {name}", after("add_block", {("b", block): True}, new=block)
         for block in sorted(shown.blocks)[:1]:  # type: ignore[type-var]
             yield f"the person removes block {block} of {name}", after("remove_block", {("b", block): False}, old=block)
             if free:

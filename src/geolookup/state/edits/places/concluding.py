@@ -220,10 +220,9 @@ def _shown(place: Place, theirs: Content, listed: Content) -> Place:
             for intent in left
             if intent in (*intents, taking) or (intent.id > taking.id and intent.new in taking.takes | owed)
         )
-    given = frozenset(intent.new for intent in place.intents)
     return replace(
         place, baseline=replace(baseline, values=listed.values), requests=(), owed=owed,
-        intents=made_against(baseline, intents, given=given),
+        intents=made_against(baseline, intents, seen=False),
     )  # fmt: skip
 
 

@@ -210,10 +210,10 @@ def target(intents: Iterable[Intent], content: Content | None) -> Content | None
     return Content(tuple(values), frozenset(blocks)) if is_there else None
 
 
-def made_against(content: Content, intents: Iterable[Intent], *, given: Blocks | None = None) -> tuple[Intent, ...]:
+def made_against(content: Content, intents: Iterable[Intent], *, seen: bool = True) -> tuple[Intent, ...]:
     """Intents with this content as the base, each after those before it.
 
-    With blocks that edits have ``given``, only these are new to who made them; None stands for all that are there. A
+    Unless who made them has ``seen`` the content, no block is known to them but those that they were made against. A
     removal of all blocks takes those that it was to take, too: the service may have done it already.
     """
     found: list[Intent] = []
@@ -221,7 +221,7 @@ def made_against(content: Content, intents: Iterable[Intent], *, given: Blocks |
     for intent in intents:
         if base is not None:
             values = tuple(intent.touched.get(at, value) for at, value in enumerate(base.values))
-            own = base.blocks if intent.base is None or given is None else intent.base.blocks | given & base.blocks
+            own = base.blocks if intent.base is None or seen else intent.base.blocks
             own |= intent.takes if intent.what == "clear_blocks" else frozenset()
             intent = replace(intent, base=replace(base, blocks=own), values=values if intent.what == "update" else ())
             base = intent.applied(base)
@@ -230,7 +230,10 @@ def made_against(content: Content, intents: Iterable[Intent], *, given: Blocks |
 
 
 def lacked(intents: Iterable[Intent], content: Content) -> tuple[Intent, ...]:
-    """The intents that this content lacks, and those that say more of what these say; all others are over."""
+    """The intents that this content lacks, and those that say more of what these say; all others are over.
+
+    To take a block, all may have to be deleted: so every later intent that gives one says more of it.
+    """
     intents = tuple(intents)
     last: dict[Any, tuple[int, bool]] = {}
     for at, intent in enumerate(intents):
@@ -238,11 +241,12 @@ def lacked(intents: Iterable[Intent], content: Content) -> tuple[Intent, ...]:
     needed = {at for at, is_so in last.values() if not is_so}
     said: set[Any] = set()
     left: list[Intent] = []
-    is_deleted = False
+    is_deleted = takes = False
     for at, intent in enumerate(intents):
         items = {item for item, _ in _says(intent, content)}
         is_deleted = is_deleted or intent.what == "delete"
-        if is_deleted or at in needed or items & said:
+        if is_deleted or at in needed or items & said or (takes and intent.new is not None):
+            takes = takes or bool(intent.takes)
             left.append(intent)
             said |= items
     return tuple(left)

@@ -294,7 +294,7 @@ def _next(place: Place, theirs: Content, wanted: Content | None, busy: Blocks) -
     # In the order in which the person gave them; what was taken besides comes back last.
     given = {intent.new: at for at, intent in enumerate(place.intents) if intent.new is not None}
     first = min(in_order(new), key=lambda block: given.get(block, len(place.intents)), default=None)
-    if gone and new:
+    if gone and len(gone) <= len(new):  # else all must be deleted in any case
         return Request(what="replace", before=theirs, old=in_order(gone)[0], new=first)
     if gone:
         return Request(what="clear", before=theirs)

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from geolookup.model.fields import DEGREES, FIELD_NAMES
 from geolookup.model.types import PROVISIONAL_LOCID
 from geolookup.state.base.sqlite import QUESTION_WAIT_S
 from geolookup.state.edits.outbox.outbox import Outbox
-from geolookup.state.edits.places.place import Content
+from geolookup.state.edits.places.place import Intent
 from geolookup.state.publishing.directory import StateDirectory
 from tests.cli.edits.test_custom import CREATE, Command
 from tests.support.data.states import place, publish
@@ -71,6 +72,11 @@ def held(home: str, name: str) -> Iterator[None]:
             holder.stdin.close()
 
 
+def in_city(intent: Intent, city: str) -> Intent:
+    at = FIELD_NAMES.index("city")
+    return msgspec.structs.replace(intent, values=(*intent.values[:at], city, *intent.values[at + 1 :]))
+
+
 @pytest.fixture
 def command(home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
     """Two edits, and a third that is durable while nobody has published it: its process may be about to."""
@@ -85,7 +91,7 @@ def command(home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     (tmp_path / "sites.toml").write_text("\n".join(lines))
     with StateDirectory(home).edits.transaction() as database:
         outbox = Outbox(database)
-        outbox.change(1, payload={"fields": {**outbox.row(1).payload["fields"], "city": "Ulm"}})
+        outbox.change(1, intent=in_city(outbox.row(1).intent, "Ulm"))
     return command
 
 
@@ -135,10 +141,9 @@ def test_others_read_edits_db_however_much_an_edit_writes_before_it_is_committed
     directory = StateDirectory(home)
     with directory.edits.transaction() as database:
         outbox = Outbox(database)
-        values = {**outbox.row(1).payload["fields"], "city": "x" * 20_000}.values()
-        base = Content(tuple(values))
+        long = in_city(outbox.row(1).intent, "x" * 20_000)
         for _ in range(300):  # more than SQLite keeps in its cache
-            outbox.add(outbox.row(1).edit, FIRST, base=base)
+            outbox.add(long, FIRST)
         with directory.edits.reading(wait_s=0.0) as reading:
             assert len(Outbox(reading).rows()) == 2
     with directory.edits.reading(wait_s=0.0) as reading:

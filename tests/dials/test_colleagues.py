@@ -159,3 +159,20 @@ def test_a_field_that_the_service_has_elsewhere_is_not_one_that_it_drops(person:
     settle()
     person("sync", exits=3)
     assert "does not show them" in person.said
+
+
+def test_a_name_that_is_another_since_a_list_showed_ours_is_a_colleagues(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locid = person.creates("10.1.0.0/24")
+    person("push")
+    with monkeypatch.context() as soon:
+        soon.setenv("GEOLOOKUP_SETTLE_S", "600")
+        person("sync")  # what was sent has not settled then
+    _changes(person, "10.1.0", city="Potsdam")
+    settle()
+    person("custom", "delete", locid)
+    person("push", exits=3)
+    assert "Potsdam" in person.said
+    assert "the service stores city" not in person.said
+    assert person.there == {-1: ("Potsdam", ["10.1.0.0"])}

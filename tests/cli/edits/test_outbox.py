@@ -111,7 +111,12 @@ def test_dropping_a_create_tells_every_edit_that_goes_with_it(command: Command) 
 
 
 def test_a_held_create_is_adopted(command: Command, home: str) -> None:
+    like: dict[str, Any] = {"country": "AU", "city": "Sydney", "latitude": -33.8, "longitude": 151.2}
+    others = [place(1, "10.0.0.0/8"), place(-3, latitude=1.0, longitude=2.0)]
+    publish(home, [*others, *(place(number, **like) for number in (-7, -8))])
     stand(home, 1, State.HELD)
+    command("outbox", "adopt", 1, -3, exits=2)
+    assert "geolocation -3 (city -3) is not like what edit 1 creates" in command.error
     found = command.json("outbox", "adopt", 1, -7)
     assert (found["locid"], found["state"], [row["id"] for row in found["pending"]]) == (FIRST, "done", [2])
     assert "geolocation -7" in command("custom", "show", FIRST)

@@ -371,6 +371,7 @@ def test_a_block_is_free_again_in_the_transaction_that_drops_its_edit(editor: Ed
 
 
 def test_an_adopted_create_has_its_new_number_in_the_same_transaction(editor: Editor, home: str) -> None:
+    publish(home, [*DEFAULTS, place(-1, "10.9.0.0/16"), place(-7, **BERLIN)])
     locid = editor.create(**BERLIN)
     put(home, 1, State.HELD)
     with editor.transaction():
@@ -406,7 +407,8 @@ def test_a_changed_edit_is_another_request_and_is_seen_at_once(editor: Editor, h
 
 
 def test_a_held_create_is_adopted_as_what_the_person_says(editor: Editor, home: str) -> None:
-    publish(home, [*DEFAULTS, place(-1, "10.9.0.0/16"), place(-7, **BERLIN)])
+    tokyo = place(-4, country="JP", city="Tokyo", latitude=35.7, longitude=139.7)
+    publish(home, [*DEFAULTS, place(-1, "10.9.0.0/16"), place(-7, **BERLIN), tokyo])
     locid = editor.create(**BERLIN)
     editor.add_block(locid, "10.20.0.0/16")
     put(home, 1, State.HELD)
@@ -415,6 +417,10 @@ def test_a_held_create_is_adopted_as_what_the_person_says(editor: Editor, home: 
             editor.adopt(1, wrong)
     with pytest.raises(EditError, match="does not wait"):
         editor.adopt(2, -7)
+    with pytest.raises(EditError, match="the newest list has no geolocation -77"):
+        editor.adopt(1, -77)
+    with pytest.raises(EditError, match=r"geolocation -4 \(Tokyo, JP\) is not like what edit 1 creates"):
+        editor.adopt(1, -4)
     assert editor.adopt(1, -7).state == State.DONE
     assert editor.get(locid).place.locid == -7
     assert located(home, "10.20.0.1") == -7

@@ -14,7 +14,9 @@ from geolookup.state.edits.outbox.kept import Kept
 from geolookup.state.edits.outbox.payload import content_of, fields_of, values_of
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.places.choosing import CHOICES, Choice, chosen, put_back
-from geolookup.state.edits.places.place import Content, Intent
+from geolookup.state.edits.places.concluding import look_at
+from geolookup.state.edits.places.likeness import like
+from geolookup.state.edits.places.place import Intent
 from geolookup.state.edits.places.reconcile import Hold, owed_blocks
 from geolookup.state.edits.session import EditSession
 
@@ -128,11 +130,17 @@ def adopt(session: EditSession, number: int, locid: int) -> OutboxRow:
         raise EditError(f"{locid} is not a locid that a service gives to custom geolocations")
     if locid in session.outbox.numbers():
         raise EditError(f"{locid} is already the locid of another geolocation that was edited here")
-    theirs: Content | None = hold.theirs
-    if locid != hold.number:
+    theirs = hold.theirs if locid == hold.number else dict(hold.also).get(locid)
+    if theirs is None:
         listed = {place.locid: content_of(place) for place in session.listed.custom}
-        sent = [Content(intent.values) for intent in kept.place.intents if intent.what == "create"]
-        theirs = dict(hold.also).get(locid) or listed.get(locid) or kept.place.acknowledged or next(iter(sent), None)
+        theirs = listed.get(locid)
+        if theirs is None:
+            raise EditError(f"the newest list has no geolocation {locid}: look for it with `geolookup sync`")
+        look = look_at(kept.place, theirs, session.ledger.forms(), conclusive=True)
+        made = [intent.values for intent in kept.place.intents if intent.what == "create"]
+        if look.another and not any(like(values, theirs.values) for values in made):
+            what = ", ".join(word for word in (theirs.fields["city"], theirs.fields["country"]) if word)
+            raise EditError(f"geolocation {locid} ({what}) is not like what edit {number} creates")
     for each in kept.rows.values():
         if each.intent.what == "create":
             session.outbox.change(each.id, state=State.DONE, acknowledged_at=now_text(), problem=None)

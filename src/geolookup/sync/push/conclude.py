@@ -11,7 +11,7 @@ from geolookup.model.types import Geolocation
 from geolookup.state.base.marks import Start
 from geolookup.state.edits.outbox.kept import OPEN, Kept
 from geolookup.state.edits.outbox.ledger import Ledger
-from geolookup.state.edits.outbox.payload import content_of
+from geolookup.state.edits.outbox.payload import content_of, values_of
 from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.state.edits.places.concluding import concluded, recognised
 from geolookup.state.edits.places.likeness import Forms, may_be_stored
@@ -55,7 +55,10 @@ def conclude(
             places.append(place)
         else:
             waiting.append(place)
-    learned = _learn(ledger, places, contents, forms)
+    learned = _learn(ledger, [known[place.id] for place in places], contents, forms)
+    for place in waiting:
+        if place.number in contents:
+            _note_exact(ledger, known[place.id], contents[place.number])
 
     def mark(number: int) -> str:
         return digest(listed[number])  # when it is asked for: of thousands, few are
@@ -132,46 +135,70 @@ def _tell_late(
     ledger.landed(request)
 
 
+def _note_exact(ledger: Ledger, kept: Kept, content: Content) -> None:
+    """Note that a list shows just what the service said yes to: what differs later is a change."""
+    newest = _newest_fields(kept.place)
+    if newest is None or not newest.known or newest.values != content.values or _is_exact(kept, newest):
+        return
+    for row in kept.rows.values():
+        if row.intent.values and row.id <= newest.upto:
+            ledger.outbox.change(row.id, stored=content.fields)
+
+
+def _is_exact(kept: Kept, request: Request) -> bool:
+    """True if a list has shown just what a request sent."""
+    return any(row.stored is not None and values_of(row.stored) == request.values for row in kept.rows.values())
+
+
+def _newest_fields(place: Place) -> Request | None:
+    return next((request for request in reversed(place.requests) if request.values), None)
+
+
 def _learn(
-    ledger: Ledger, places: list[Place], contents: Mapping[int, Content], forms: Forms
+    ledger: Ledger, places: list[Kept], contents: Mapping[int, Content], forms: Forms
 ) -> list[tuple[int, Request, Content]]:
     """Take in how the service stores what it said yes to: of each place the newest."""
     learned = []
-    ours = {place.number for place in places}
+    ours = {kept.place.number for kept in places}
     # What was created is rather there, if just that is there under a number that is nothing of ours.
     elsewhere = {content.values for number, content in contents.items() if number not in ours}
     filled = {
         at for number, content in contents.items() if number < 0 for at, value in enumerate(content.values) if value
     }
-    for place in places:
+    for kept in places:
+        place = kept.place
         content = None if place.number is None else contents.get(place.number)
         if any(each.what == "create" and each.values in elsewhere for each in place.requests):
             continue
-        if content is not None and (request := learn(place, content, forms, filled)) is not None:
+        if content is not None and (request := learn(kept, content, forms, filled)) is not None:
             assert place.number is not None
             learned.append((place.number, request, content))
     ledger.keep_forms(forms)
     return learned
 
 
-def learn(place: Place, content: Content, forms: Forms, filled: Collection[int]) -> Request | None:
+def learn(kept: Kept, content: Content, forms: Forms, filled: Collection[int]) -> Request | None:
     """Take in how the service stores the newest fields that it said yes to: that request if it is something else.
 
     A field that is as it was before our update tells nothing: a copy of the service may have taken over, or a colleague
-    may have undone it. Nor does an empty one of those that are ``filled`` elsewhere, so that the service keeps them.
+    may have undone it. Nor does an empty one of those that are ``filled`` elsewhere, so that the service keeps them,
+    nor anything once a list has shown just what was sent: somebody has changed it since.
     The request is returned without these.
     """
-    newest = next((request for request in reversed(place.requests) if request.values), None)
+    place, newest = kept.place, _newest_fields(kept.place)
     if newest is None or not newest.known:
         return None
     sent, found = newest.values, content.values
     if sent == found:
         forms.learn(sent, found)
         return None
+    if _is_exact(kept, newest):
+        return None
     before = sent if newest.before is None else newest.before.values
-    kept = {*filled, *(at for at, value in enumerate(() if place.baseline is None else place.baseline.values) if value)}
+    had = () if place.baseline is None else place.baseline.values
+    always = {*filled, *(at for at, value in enumerate(had) if value)}
     sent = tuple(
-        found[at] if found[at] == before[at] or (at in kept and not found[at]) else value
+        found[at] if found[at] == before[at] or (at in always and not found[at]) else value
         for at, value in enumerate(sent)
     )
     # Another name may be a colleague's: then an edit that waits must not be sent as if it had been made against it.

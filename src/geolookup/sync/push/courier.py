@@ -387,7 +387,7 @@ class Courier:
                 missing = missing or look.begun
                 continue
             content = content_of(look.found)
-            if (request := learn(job.kept.place, content, self._forms, _ALL)) is not None:
+            if (request := learn(job.kept, content, self._forms, _ALL)) is not None:
                 learned.append((look.number, request, content))
             job.theirs, job.looked, job.conclusive = content, True, False
         self._report.warnings += words_of_forms(learned)

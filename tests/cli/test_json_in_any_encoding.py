@@ -25,6 +25,7 @@ COMMANDS = (
     ("custom replace-block", CREATED, "10.0.0.0/8", "10.0.0.0/9"),
     ("custom remove-block", CREATED, "10.0.0.0/9"),
     ("custom update", CREATED, "--city", CITY + "!"),
+    ("custom rename", CREATED, "Zürich office"),
     ("custom list",),
     ("custom show", CREATED),
     ("custom check",),

@@ -137,4 +137,4 @@ def test_settings_that_change_lookups_count_on_both_paths(tmp_path: Path, home: 
     plain, long = (ended(arguments, GEOLOOKUP_CONFIG=str(config), GEOLOOKUP_HOME="") for arguments in (PLAIN, LONG))
     assert "Zürich" in plain[1]
     assert plain == long
-    assert {setting.name for setting in described() if setting.bears_on_lookups} == {"home", "max_age", "stale"}
+    assert {setting.name for setting in described() if setting.bears_on_lookups} == {"home", "max_age", "stale", "vrf"}

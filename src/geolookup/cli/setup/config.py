@@ -122,7 +122,7 @@ def _rows(settings: Settings, origins: dict[str, Origin]) -> Iterator[_Row]:
             if setting.name != "name" and value not in ("", None, {}):
                 shown = without_secret(value) if setting.name == "location" else value
                 yield _Row(f"source.{source.name}.{setting.name}", shown, origins["sources"])
-    for setting in described_sites():
+    for setting in described_sites() if "sites" in origins else ():
         if (value := getattr(settings.sites, setting.name)) not in ("", None, {}):
             yield _Row(f"sites.{setting.name}", value, origins["sites"])
 

@@ -90,19 +90,23 @@ def read(server: NetBoxServer, folder: Path, **more: Any) -> tuple[list[Site], P
     return read_server(settings(server, folder, **more), problems).sites, problems
 
 
+#: What the sites of `NetBoxServer` have, and those of its exports.
+BLOCKS = {
+    ("", "Munich"): "10.1.0.0-10.1.255.255 10.1.128.0-10.1.255.255",
+    ("", "Bonn"): "10.2.1.0-10.2.1.255 10.2.9.10-10.2.9.20 10.9.0.1",
+    ("", "Austin"): "10.3.0.0-10.3.0.255",
+    ("CUST-A", "Munich"): "172.16.0.0-172.16.255.255",
+    ("CUST-B", "Austin"): "172.16.0.0-172.16.255.255 172.16.1.0-172.16.1.255",
+}
+
+
 def blocks(sites: list[Site]) -> dict[tuple[str, str], str]:
     return {(site.vrf, site.name): " ".join(map(str, site.blocks)) for site in sites}
 
 
 def test_a_site_has_what_its_prefixes_and_those_around_them_say(server: NetBoxServer, tmp_path: Path) -> None:
     sites, problems = read(server, tmp_path)
-    assert blocks(sites) == {
-        ("", "Munich"): "10.1.0.0-10.1.255.255 10.1.128.0-10.1.255.255",
-        ("", "Bonn"): "10.2.1.0-10.2.1.255 10.2.9.10-10.2.9.20 10.9.0.1",
-        ("", "Austin"): "10.3.0.0-10.3.0.255",
-        ("CUST-A", "Munich"): "172.16.0.0-172.16.255.255",
-        ("CUST-B", "Austin"): "172.16.0.0-172.16.255.255 172.16.1.0-172.16.1.255",
-    }
+    assert blocks(sites) == BLOCKS
     assert not problems.all
     fields = {site.name: site.fields for site in sites}
     assert fields["Munich"] == {

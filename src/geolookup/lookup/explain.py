@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from geolookup.model.addresses import Family
 
 _T = TypeVar("_T")
+_R = TypeVar("_R")
 #: The kinds of sources whose places have numbers of their own: of two equal blocks the greater number wins.
 _NUMBERED = ("service", "list", "legacy-csv")
 #: Stands for a mask in an explanation.
@@ -277,6 +278,17 @@ class _Brought(Generic[_T]):
     before: int | None
     was: _T | None
 
+    def told(self, report: Callable[..., _R]) -> _R:
+        """It as an answer of `explain`."""
+        return report(
+            generation=self.generation,
+            at=self.at,
+            age_s=age_s(self.at),
+            is_exact=self.is_exact,
+            generation_before=self.before,
+            before=self.was,
+        )
+
 
 def _brought(
     home: str, current: Current, now: _T, answer: Callable[[Published], _T], same: Callable[[_T, _T], bool]
@@ -344,14 +356,7 @@ def answer_since(
     edit = max((row for row in made if _concerns(row, family, value)), key=_age, default=None)
     if edit is not None:
         return AnswerSince(generation=None, at=edit.created_at, age_s=age_s(edit.created_at), edit=edit.describe())
-    return AnswerSince(
-        generation=found.generation,
-        at=found.at,
-        age_s=age_s(found.at),
-        is_exact=found.is_exact,
-        generation_before=found.before,
-        before=found.was,
-    )
+    return found.told(AnswerSince)
 
 
 def facts_since(home: str, current: Current, now: dict[str, object], family: "Family", value: int) -> FactsSince | None:
@@ -363,16 +368,7 @@ def facts_since(home: str, current: Current, now: dict[str, object], family: "Fa
         lambda published: facts_of_network(NetworkFacts(published.network, published.current).opened(), family, value),
         operator.eq,
     )
-    if found is None:
-        return None
-    return FactsSince(
-        generation=found.generation,
-        at=found.at,
-        age_s=age_s(found.at),
-        is_exact=found.is_exact,
-        generation_before=found.before,
-        before=found.was,
-    )
+    return None if found is None else found.told(FactsSince)
 
 
 def _same(one: Match | None, other: Match | None) -> bool:

@@ -5,8 +5,8 @@ import io
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import click
 
@@ -31,6 +31,8 @@ from geolookup.sites.site import Problems, Site
 from geolookup.sites.vrfs import VrfPlan, apply_vrfs, by_vrf, export_vrf, plan_vrfs
 from geolookup.state.editor import Editor
 from geolookup.sync import words
+
+R = TypeVar("R")
 
 _format_option = click.option(
     "--format", "form", type=click.Choice(["toml", "csv"]), help="The format of FILE, if its name does not tell."
@@ -117,6 +119,7 @@ def plan(
     keeps: tuple[str, ...],
     addresses: str | None,
     vrf: str | None,
+    report: str | None,
     as_json: bool,
     **reading: Any,
 ) -> int:
@@ -142,11 +145,11 @@ def plan(
         raise click.UsageError("FILE and --addresses cannot both be standard input")
     taken, keep = _taken(takes), _kept(keeps)
     if (option := _inventory(files, server, preset, vrf=vrf, addresses=addresses, **reading)) is not None:
-        with _reporting_inventory(files, reading["report"], as_json=as_json) as (there, problems):
+        with _reporting(_inventory_reader(files), report=report, as_json=as_json) as (there, problems):
             planned = plan_server(editor, there, load_settings(), problems, prune_all=prune_all, takes=taken, keep=keep)
         _say_server(planned, problems, option, as_json=as_json)
         return exit_codes.DONE
-    with _reporting(_given(files), as_json=as_json, **reading) as (read, problems):
+    with _reporting(_file_reader(_given(files), **reading), report=report, as_json=as_json) as (read, problems):
         parts = by_vrf(read, vrf)
         sites = parts.pop("", [])
         of_vrfs = plan_vrfs(editor, parts, problems, keep) if parts else None
@@ -217,6 +220,7 @@ def apply(
     takes: tuple[str, ...],
     keeps: tuple[str, ...],
     vrf: str | None,
+    report: str | None,
     as_json: bool,
     **reading: Any,
 ) -> None:
@@ -243,7 +247,7 @@ def apply(
     """
     settings, keep = load_settings(), _kept(keeps)
     if (option := _inventory(files, server, preset, vrf=vrf, **reading)) is not None:
-        with _reporting_inventory(files, reading["report"], as_json=as_json) as (there, problems):
+        with _reporting(_inventory_reader(files), report=report, as_json=as_json) as (there, problems):
             done = apply_server(
                 editor,
                 there,
@@ -260,7 +264,7 @@ def apply(
     of_vrfs: VrfPlan | None = None
     made: SitesPlan | None = None
     file = _given(files)
-    with _reporting(file, as_json=as_json, **reading) as (read, problems):
+    with _reporting(_file_reader(file, **reading), report=report, as_json=as_json) as (read, problems):
         parts = by_vrf(read, vrf)
         sites = parts.pop("", [])
         editor.sessions.back_up()
@@ -333,54 +337,12 @@ def export(editor: Editor, /, file: str, form: Form | None, vrf: str | None) -> 
 
 
 @contextlib.contextmanager
-def _reporting(
-    file: str,
-    *,
-    form: Form | None,
-    delimiter: str | None,
-    sheet: str | None,
-    columns: tuple[str, ...],
-    report: str | None,
-    as_json: bool,
-) -> Iterator[tuple[list[Site], Problems]]:
-    """The sites of a file, - is standard input, and what is wrong with others; told also if what is done then fails."""
-    problems = Problems()
-    stream = sys.stdin.buffer if file == "-" else None
-    fields = {**load_settings().sites.fields, **fields_of(columns)}
-    failed: GeoLookupError | None = None
-    try:
-        sites = read_sites(
-            shown(file),
-            form,
-            stream=stream,
-            delimiter=delimiter,
-            sheet=sheet,
-            fields=fields,
-            problems=problems,
-            vrf_global=load_settings().sites.vrf_global,
-        )
-        for told in problems.said:
-            output.note(told)
-        yield sites, problems
-    except GeoLookupError as error:
-        failed = error
-        raise
-    finally:
-        if report is not None:
-            _write_report(report, problems)
-        if failed is not None and as_json:
-            output.json_result({"error": str(failed), "reading": problems.said, **_problems_object(problems)})
-
-
-@contextlib.contextmanager
-def _reporting_inventory(
-    files: tuple[str, ...], report: str | None, *, as_json: bool
-) -> Iterator[tuple[ServerSites, Problems]]:
-    """As `_reporting`, of exports; without any, of the server that the settings name."""
+def _reporting(read: Callable[[Problems], R], *, report: str | None, as_json: bool) -> Iterator[tuple[R, Problems]]:
+    """What was read, and what is wrong with the rest; told also if what is done then fails."""
     problems = Problems()
     failed: GeoLookupError | None = None
     try:
-        found = read_exports(files, load_settings(), problems) if files else read_server(load_settings(), problems)
+        found = read(problems)
         for told in problems.said:
             output.note(told)
         yield found, problems
@@ -392,6 +354,34 @@ def _reporting_inventory(
             _write_report(report, problems)
         if failed is not None and as_json:
             output.json_result({"error": str(failed), "reading": problems.said, **_problems_object(problems)})
+
+
+def _file_reader(
+    file: str, *, form: Form | None, delimiter: str | None, sheet: str | None, columns: tuple[str, ...]
+) -> Callable[[Problems], list[Site]]:
+    """Reads the sites of a file; - is standard input."""
+    settings = load_settings().sites
+    fields = {**settings.fields, **fields_of(columns)}
+
+    def read(problems: Problems) -> list[Site]:
+        return read_sites(
+            shown(file),
+            form,
+            stream=sys.stdin.buffer if file == "-" else None,
+            delimiter=delimiter,
+            sheet=sheet,
+            fields=fields,
+            problems=problems,
+            vrf_global=settings.vrf_global,
+        )
+
+    return read
+
+
+def _inventory_reader(files: tuple[str, ...]) -> Callable[[Problems], ServerSites]:
+    """Reads exports; without any, the server that the settings name."""
+    settings = load_settings()
+    return lambda problems: read_exports(files, settings, problems) if files else read_server(settings, problems)
 
 
 def _given(files: tuple[str, ...]) -> str:
@@ -416,7 +406,7 @@ def _inventory(files: tuple[str, ...], server: str | None, preset: str | None, *
     if preset is not None and (not files or "-" in files):
         raise click.UsageError("--preset needs FILE …: the exports, or a folder that holds them")
     given = {"--preset": preset, "FILE": files} if server is not None else {}
-    given |= {f"--{_OPTIONS.get(name, name)}": value for name, value in others.items() if name != "report"}
+    given |= {f"--{_OPTIONS.get(name, name)}": value for name, value in others.items()}
     reads = f"--preset {preset}, which knows its columns" if server is None else "--from, which reads the server"
     for name, value in given.items():
         if value:

@@ -135,8 +135,8 @@ def test_a_site_gets_another_name_and_undo_gives_it_back(home: str, editor: Edit
     assert editor.sites().keys() == {"K\xf6ln 2", "Bonn Süd", "Paris"}
     assert editor.outbox() == edits  # no service hears of it
     assert [line["what"] for line in editor.history(bonn)][-1] == "sites"
-    assert undo(editor).notes == ("Paris has no name again",)
-    assert undo(editor).notes == ("Bonn Süd is named Bonn again",)
+    assert undo(editor).put_back == ("Paris has no name again",)
+    assert undo(editor).put_back == ("Bonn Süd is named Bonn again",)
     assert editor.sites() == {"K\xf6ln 2": editor.sites()["K\xf6ln 2"], "Bonn": bonn}
     with GeoLookup(home) as geo:
         assert [geo.match(address).site for address in ("10.2.2.3", "10.9.0.1")] == ["Bonn", None]

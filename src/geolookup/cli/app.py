@@ -11,7 +11,7 @@ from geolookup.base.version import __version__
 from geolookup.cli import exit_codes, interrupt, streams
 from geolookup.cli.groups import MAX_WIDTH, Announced, LazyGroup, Wrapping, colour_option, refuse_mistyped
 from geolookup.cli.logs import StandardError, TextFormatter
-from geolookup.model.errors import DataFileError, GeoLookupError
+from geolookup.model.errors import GeoLookupError
 from geolookup.state.base.actor import acting
 from geolookup.state.base.signals import Terminated
 
@@ -147,7 +147,7 @@ def _run(arguments: list[str] | None) -> int:
     try:
         result = app.main(args=arguments, prog_name="geolookup", standalone_mode=False)
     except GeoLookupError as error:
-        first, *rest = error.args if isinstance(error, DataFileError) else (str(error),)
+        first, *rest = error.args or (str(error),)
         streams.fail(first)
         for line in rest:
             streams.note(line)

@@ -49,7 +49,13 @@ stand as ``__cause__``. A message says what was wrong, with which row or file, a
 
 
 class GeoLookupError(Exception):
-    """The base of all errors that geolookup raises on purpose."""
+    """The base of all errors that geolookup raises on purpose.
+
+    If a message is of several lines, each is one of ``args``: a name in one of them may have line feeds of its own.
+    """
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.args))
 
 
 class InvalidAddressError(GeoLookupError, ValueError):
@@ -69,13 +75,7 @@ class UnknownVrfError(SettingsError):
 
 
 class DataFileError(GeoLookupError):
-    """A data file that cannot be used: the message begins with the file's name and, if there is one, the line.
-
-    If it is of several lines, each is one of ``args``: a name in one of them may have line feeds of its own.
-    """
-
-    def __str__(self) -> str:
-        return "\n".join(map(str, self.args))
+    """A data file that cannot be used: the message begins with the file's name and, if there is one, the line."""
 
 
 class ColumnError(GeoLookupError, ValueError):

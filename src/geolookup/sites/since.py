@@ -148,7 +148,7 @@ def require_kept(conflicts: Iterable[Conflict], file: str) -> None:
         "Nothing was changed"
     )
     head = f"{file}: {count(len(found), 'site')} changed since the file was made, not by it:"
-    raise ChangedSinceError("\n".join([head, *named, *more, say]))
+    raise ChangedSinceError(head, *named, *more, say)
 
 
 class Since:

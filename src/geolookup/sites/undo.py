@@ -26,11 +26,13 @@ _MOST_NAMED = 20
 class Undone:
     """The steps that undo in their order, and ``notes`` on everything that stays as it is.
 
-    ``edits`` and ``steps`` are those that were to be undone; both are empty if there is nothing. ``elsewhere`` are the
-    addresses that blocks do not get as they come back.
+    ``put_back`` says of names of sites and of places of VRFs, which no edit tells, what they are again. ``edits`` and
+    ``steps`` are those that were to be undone; both are empty if there is nothing. ``elsewhere`` are the addresses that
+    blocks do not get as they come back.
     """
 
     changes: tuple[Change, ...]
+    put_back: tuple[str, ...]
     notes: tuple[str, ...]
     edits: tuple[int, ...]
     steps: tuple[Step, ...]
@@ -124,14 +126,15 @@ def undo(editor: Editor, *, edits: Sequence[int] = (), last: int = 1) -> Undone:
         touched = dict.fromkeys(session.now_shown(change.locid) for change in reversed(changes))
         found = take_back(editor, {locid: target.layer.get(locid) for locid in touched}, names)
         made, numbers = _make(editor, session, [*found, *_changes(editor, target, touched, session.forgotten())])
-        target.notes += _put_names_back(session, steps, numbers)
-        target.notes += _put_vrfs_back(session, steps)
+        put_back = _put_names_back(session, steps, numbers)
+        put_back += _put_vrfs_back(session, steps, target.notes)
         if steps:
             session.steps.undone([step.number for step in steps], by=session.step)
         after = custom_layer(editor)
         names = {locid: name for name, locid in editor.sites().items()}
     return Undone(
         changes=made,
+        put_back=tuple(put_back),
         notes=tuple(target.notes),
         edits=tuple(row.id for row in rows),
         steps=tuple(steps),
@@ -147,9 +150,9 @@ def undo(editor: Editor, *, edits: Sequence[int] = (), last: int = 1) -> Undone:
     )
 
 
-def _put_vrfs_back(session: EditSession, steps: Sequence[Step]) -> list[str]:
-    """Make the places of VRFs what they were before the steps; notes on those that changed since, which stay."""
-    notes = []
+def _put_vrfs_back(session: EditSession, steps: Sequence[Step], notes: list[str]) -> list[str]:
+    """Make the places of VRFs what they were before the steps; ``notes`` get those that changed since, which stay."""
+    put_back = []
     for change in (change for step in steps for change in reversed(step.vrfs)):
         place = session.vrfs.places(change.vrf).get(change.name)
         of = f"{change.name} of the VRF {change.vrf}"
@@ -157,11 +160,11 @@ def _put_vrfs_back(session: EditSession, steps: Sequence[Step]) -> list[str]:
             notes.append(f"{of} changed since: it stays as it is")
         elif change.before is not None:
             session.vrfs.put(change.vrf, change.name, change.before, place)
-            notes.append(f"{of} is as it was before")
+            put_back.append(f"{of} is as it was before")
         elif place is not None:
             session.vrfs.remove(change.vrf, change.name, place)
-            notes.append(f"{of} is gone again")
-    return notes
+            put_back.append(f"{of} is gone again")
+    return put_back
 
 
 def _undoable(row: OutboxRow) -> OutboxRow:
@@ -218,7 +221,7 @@ def _make(editor: Editor, session: EditSession, changes: list[Change]) -> tuple[
 def _put_names_back(session: EditSession, steps: Iterable[Step], numbers: Mapping[int, int]) -> list[str]:
     """Give sites the names back that they had before the steps; ``numbers`` are those that came back under others.
 
-    :returns: notes on the names of sites that are there all the while
+    :returns: what sites that are there all the while are called again
     """
     before = session.names.locids()
     names = dict(before)

@@ -293,6 +293,28 @@ def test_all_that_is_wrong_with_a_row_is_named_at_once_and_counted_by_its_own_ki
     }
 
 
+def test_a_site_that_others_changed_since_is_refused_line_by_line(command: Command, tmp_path: Path) -> None:
+    command("custom", "create", "Bonn office", "--city", "Bonn", "--latitude", "50.7", "--longitude", "7.1")
+    command("custom", "export", tmp_path / "sites.csv")
+    command("custom", "update", "Bonn office", "--city", "Beuel")
+    assert command("custom", "apply", tmp_path / "sites.csv", exits=3) == ""
+    head, site, say = command.error.splitlines()
+    assert head.endswith("sites.csv: 1 site changed since the file was made, not by it:")
+    assert site.startswith("Bonn office: ")
+    assert say.startswith("Say which to keep: --keep theirs ")
+
+
+def test_a_name_that_undo_gives_back_is_a_change(command: Command) -> None:
+    command("custom", "create", "Bonn office", "--city", "Bonn", "--latitude", "50.7", "--longitude", "7.1")
+    command("custom", "rename", "Bonn office", "Beuel office")
+    step, name, end = command("custom", "undo").splitlines()
+    assert step.endswith(": names of sites")
+    assert name == "Beuel office is named Bonn office again"
+    assert end == "0 edits to take back, 0 new edits, 1 other change: add --run to carry it out. Nothing was changed"
+    assert command("custom", "undo", "--run").splitlines()[2] == "1 change made"
+    assert "Bonn office" in command("custom", "list")
+
+
 def test_a_plan_and_an_apply_say_which_added_blocks_others_keep_in_part(command: Command, tmp_path: Path) -> None:
     file = tmp_path / "sites.csv"
     rows = [("Head office", "10.0.0.0/8 fd00::/8"), ("A", "10.1.0.0/16"), ("B", "10.2.0.0-10.2.255.255 fd00::/64")]

@@ -14,6 +14,7 @@ from geolookup.sites.changes import Kind
 from geolookup.sites.undo import Undone, plan_undo
 from geolookup.sites.undo import undo as undo_edits
 from geolookup.state.editor import Editor
+from geolookup.state.edits.steps import Step
 from geolookup.sync import words
 
 _NAMES = ("id", "at", "what", "locid", "before", "after", "outcome", "step", "who", "via")
@@ -95,14 +96,17 @@ def undo(editor: Editor, /, edits: tuple[int, ...], last: int | None, run: bool,
                 "steps": [{"step": step.number, "at": step.at} for step in undone.steps],
                 "changes": [change.as_dict() for change in undone.changes],
                 "elsewhere": undone.elsewhere.as_dict(),
+                "put_back": list(undone.put_back),
                 "notes": list(undone.notes),
                 "pending": pending_objects(editor),
             }
         )
         return
     for step in undone.steps:
-        output.done(f"step of {step.at}: {words.count(len(step.changes), 'change')}")
+        output.done(_step(step))
     say_changes(undone.changes)
+    for told in undone.put_back:
+        output.done(told)
     for told in undone.elsewhere.describe():
         output.done(told)
     for told in undone.notes:
@@ -110,16 +114,24 @@ def undo(editor: Editor, /, edits: tuple[int, ...], last: int | None, run: bool,
     if not run:
         output.done(_plan_ends(undone))
         return
-    output.done(f"{words.count(len(undone.changes), 'change')} made" if undone.changes else "nothing to undo")
+    made = len(undone.changes) + len(undone.put_back)
+    output.done(f"{words.count(made, 'change')} made" if made else "nothing to undo")
     say_pending(editor)
 
 
+def _step(step: Step) -> str:
+    """One step that is undone; its names are shown as what is put back."""
+    number = len(step.changes) + len(step.vrfs)
+    return f"step of {step.at}: {words.count(number, 'change') if number else 'names of sites'}"
+
+
 def _plan_ends(undone: Undone) -> str:
-    if not undone.changes and not any(step.names for step in undone.steps):
+    if not undone.changes and not undone.put_back:
         return "nothing to undo"
     unsent = sum(change.kind is Kind.TAKE_BACK for change in undone.changes)
-    new = len(undone.changes) - unsent
-    return (
-        f"{words.count(unsent, 'edit')} to take back, {words.count(new, 'new edit')}: "
-        "add --run to carry it out. Nothing was changed"
-    )
+    parts = [
+        f"{words.count(unsent, 'edit')} to take back",
+        words.count(len(undone.changes) - unsent, "new edit"),
+        *([words.count(len(undone.put_back), "other change")] if undone.put_back else []),
+    ]
+    return f"{', '.join(parts)}: add --run to carry it out. Nothing was changed"

@@ -206,7 +206,7 @@ def undo_last(request: AnyRequest, console: NamedDependency[Console]) -> Html:
             raise EditError("something else was changed meanwhile: nothing was undone. Look again at what would be")
     number = len(made.changes)
     told = [f"Undone: {words.count(number, 'change')}"] if number else []
-    told = [*told, *made.notes] or ["Nothing had to be undone"]
+    told = [*told, *made.put_back, *made.notes] or ["Nothing had to be undone"]
     return console.go("/custom", saved("; ".join(told), editor))
 
 

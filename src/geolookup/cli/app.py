@@ -153,8 +153,7 @@ def _run(arguments: list[str] | None) -> int:
             streams.note(line)
         return exit_codes.of_error(error)
     except click.ClickException as error:
-        with contextlib.suppress(OSError):  # standard error is full, so nobody can be told
-            streams.show_usage_error(error)
+        streams.show_usage_error(error)
         return exit_codes.USAGE
     except (click.Abort, KeyboardInterrupt) as error:
         return _interrupted(error)

@@ -63,10 +63,17 @@ def fail(text: str) -> None:
 
 
 def show_usage_error(error: "Any") -> None:
-    """An error of click, with its usage and its hint: it may name what was given, and that is made harmless."""
+    """An error of click, with its usage and its hint: it may name what was given, and that is made harmless.
+
+    If writing it fails, nobody can be told: what is left of it must not be written, and fail, once more as Python ends.
+    """
     text = harmless(error.format_message(), _MAX_LENGTH)
     error.format_message = lambda: text
-    error.show()
+    try:
+        error.show()
+        sys.stderr.flush()
+    except OSError:
+        _discard(sys.stderr)
 
 
 def note(text: str, before: str = "", style: str = "bold") -> None:

@@ -102,6 +102,7 @@ def test_columns_agree_with_matches_and_networks_at_every_boundary(home: str, ma
         known = {name for name in FIELDS if any(row[name] is not None for row in right)}
         unsaid = {
             "site",
+            "vrf",
             "connection_type",
             "domain",
             "user_type",

@@ -124,7 +124,7 @@ def test_an_edit_of_the_custom_layer_is_seen_in_every_vrf(geo: geolookup.GeoLook
 def test_a_vrf_that_is_not_there_is_an_error_that_names_those_that_are(geo: geolookup.GeoLookup) -> None:
     with pytest.raises(UnknownVrfError, match="no VRF is named 'CUST-C': there are CUST-A, CUST-B"):
         geo.match("10.1.2.3", vrf="CUST-C")
-    with pytest.raises(SettingsError, match="a VRF has no past"):
+    with pytest.raises(SettingsError, match="the VRF CUST-A has no past"):
         geolookup.GeoLookup(geo.home, as_of="served").match("10.1.2.3", vrf="CUST-A")
 
 

@@ -3,7 +3,7 @@
 import difflib
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
@@ -19,9 +19,6 @@ from geolookup.state.base import clock
 from geolookup.state.base.current import Current
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.belonging import settings_of
-
-if TYPE_CHECKING:
-    from geolookup.lookup.engine import GeoLookup
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Answer with one JSON object.")
 url_option = click.option("--url", metavar="URL", help="The service's base address, instead of the configured one.")
@@ -116,17 +113,6 @@ vrf_option = click.option(
     help="In the routing domain (VRF) NAME: its own blocks answer first, then all else. Without it, in that of the "
     "setting `vrf`, if there is one; empty text stands for none.",
 )
-
-
-def in_vrf(geo: "GeoLookup", name: str | None) -> "GeoLookup":
-    """The lookups in the VRF that `vrf_option` names, or else the settings.
-
-    :raises UnknownVrfError: if there is none of that name
-    """
-    chosen = load_settings().vrf if name is None else name
-    return geo.in_vrf(chosen) if chosen else geo
-
-
 kind_option = click.option("--kind", metavar="KIND", help="What kind of file it is, instead of what its content says.")
 layer_option = click.option(
     "--layer",

@@ -380,6 +380,7 @@ def _write_text(
         more=more,
         network=network,
         site=match.site or "",
+        vrf=match.vrf or "",
     )
     _write(out, line + "\n")
 

@@ -166,15 +166,16 @@ def match_line(
     more: "tuple[str, ...]" = (),
     network: str = "",
     site: str = "",
+    vrf: str = "",
 ) -> str:
-    """Address, place (behind the name of its ``site``), range, origin and ``more``, separated by tabs.
+    """Address, place (behind the name of its ``site``), range, origin (with its ``vrf``) and ``more``, between tabs.
 
     On a terminal the origin stands last, and only if it is custom or pending: `explain` tells the number. ``network``,
     the words of `network_text`, is at the end there, and nowhere else.
     """
     place = place_text(map(harmless, (city, region, postalcode, country)))
     place = f"{harmless(site)}: {place}" if site else place
-    waits = ", pending" if pending else ""
+    waits = (f", VRF {harmless(vrf)}" if vrf else "") + (", pending" if pending else "")
     cells = [harmless(address), place, f"{first}-{last}"]
     if not _is_terminal(sys.stdout):
         cells += [f"{layer} {locid}{waits}", *more]

@@ -327,6 +327,7 @@ class Shortcuts(ABC, Generic[Column]):
     is_tor_exit_node = _Field()
     is_anycast = _Field()
     site = _Field()
+    vrf = _Field()
     cloud = _Field()
     cloud_region = _Field()
     cloud_service = _Field()

@@ -5,7 +5,7 @@ country (`CountryTotals`).
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,8 +20,10 @@ from geolookup.exports.provenance import of_sources, provenance
 from geolookup.index.reader import EMPTY, IndexReader
 from geolookup.index.segments import segments_v4
 from geolookup.lookup.engine import GeoLookup
+from geolookup.lookup.fact_columns import by_record
 from geolookup.model.addresses import IPV4_MAX
 from geolookup.model.continents import countries
+from geolookup.model.facts import PLACE_FACTS
 from geolookup.model.types import Geolocation, Layer, geolocation_of
 from geolookup.settings.times import of_day
 
@@ -186,10 +188,11 @@ def _plural(number: int, one: str, many: str) -> str:
 class CustomPlace:
     """A custom geolocation with the addresses that it answers: those of IPv4, and the /64 networks of IPv6.
 
-    ``pending`` is true while the edit behind it has not reached the service.
+    ``site`` is its name, None if it has none. ``pending`` is true while the edit behind it has not reached the service.
     """
 
     place: Geolocation
+    site: str | None
     addresses_v4: int
     networks_v6: int
     pending: bool
@@ -211,9 +214,12 @@ def _places(overlay: IndexReader) -> list[CustomPlace]:
     v6: dict[int, int] = {}
     for low, high, slot in overlay.segments(6):
         v6[slot] = v6.get(slot, 0) + high - low + 1
+    numbers, names = by_record(overlay, PLACE_FACTS["site"])
+    sites = {overlay.slot_of_record(record): names[number] for record, number in enumerate(numbers.tolist())}
     found = [
         CustomPlace(
             place=geolocation_of(overlay.location(slot)),
+            site=sites.get(slot),
             addresses_v4=number,
             networks_v6=-(-v6.get(slot, 0) >> _NETWORK_BITS),
             pending=overlay.pending(slot),
@@ -223,15 +229,15 @@ def _places(overlay: IndexReader) -> list[CustomPlace]:
     return sorted(found, key=lambda each: (-each.addresses_v4 - each.networks_v6, each.place.locid))
 
 
-def of_custom(geo: GeoLookup, *, title: str, focus: Focus, top: int, drawn: str, names: Mapping[int, str]) -> Content:
-    """The map of the custom geolocations, by the ``names`` of sites; ``drawn`` is the date on which it is drawn."""
+def of_custom(geo: GeoLookup, *, title: str, focus: Focus, top: int, drawn: str) -> Content:
+    """The map of the custom geolocations, by the names of their sites; ``drawn`` is the date on which it is drawn."""
     found = [each for each in custom_places(geo) if focus.codes is None or each.place.country in focus.codes]
     placed = [each for each in found if each.place.latitude is not None and each.place.longitude is not None]
     largest = max((each.size for each in found), default=0.0) or 1.0
     most = max((each.addresses_v4 + each.networks_v6 for each in found), default=0)
     rows = tuple(
         Row(
-            label=_label(each, names),
+            label=_label(each),
             values=(f"{each.addresses_v4:,}", f"{each.networks_v6:,}"),
             bar=each.size / largest,
         )
@@ -239,9 +245,7 @@ def of_custom(geo: GeoLookup, *, title: str, focus: Focus, top: int, drawn: str,
     )
     points = tuple(
         Point(
-            label=(
-                f"{_label(each, names)}: {each.addresses_v4:,} IPv4 addresses, {each.networks_v6:,} IPv6 networks (/64)"
-            ),
+            label=f"{_label(each)}: {each.addresses_v4:,} IPv4 addresses, {each.networks_v6:,} IPv6 networks (/64)",
             longitude=each.place.longitude or 0.0,
             latitude=each.place.latitude or 0.0,
             size=(each.size / largest) ** 2,
@@ -272,10 +276,10 @@ def of_custom(geo: GeoLookup, *, title: str, focus: Focus, top: int, drawn: str,
     )
 
 
-def _label(each: CustomPlace, names: Mapping[int, str]) -> str:
-    pending, name = " (pending)" if each.pending else "", names.get(each.place.locid)
-    where = each.place.place_text()
-    return harmless(f"{where} ({each.place.locid})" if name is None else f"{name}, {where}", LABEL_LENGTH) + pending
+def _label(each: CustomPlace) -> str:
+    pending, where = " (pending)" if each.pending else "", each.place.place_text()
+    label = f"{where} ({each.place.locid})" if each.site is None else f"{each.site}, {where}"
+    return harmless(label, LABEL_LENGTH) + pending
 
 
 class CountryTotals:

@@ -16,7 +16,7 @@ from geolookup.columns.map_content import Content, of_counts, of_custom
 from geolookup.columns.map_drawing import specification
 from geolookup.columns.outlines import focus_of
 from geolookup.lookup.engine import GeoLookup
-from geolookup.model.errors import ColumnError, SettingsError, StateError
+from geolookup.model.errors import ColumnError, SettingsError
 
 __all__ = ["FORMS", "Form", "Map", "draw", "draw_counts", "draw_custom"]
 
@@ -149,16 +149,7 @@ def draw_custom(
     where = f" in {shown.name}" if shown.name else ""
     title = title if title is not None else f"Custom geolocations{where}"
     geo = default_geo() if geo is None else geo
-    return Map(of_custom(geo, title=title, focus=shown, top=top, drawn=_today(), names=_names(geo)))
-
-
-def _names(geo: GeoLookup) -> dict[int, str]:
-    """The names of sites by number; none if the edits cannot be read, since lookups answer without them too."""
-    try:
-        with geo.edit() as editor:
-            return editor.site_names()
-    except StateError:
-        return {}
+    return Map(of_custom(geo, title=title, focus=shown, top=top, drawn=_today()))
 
 
 def _today() -> str:

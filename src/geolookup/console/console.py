@@ -130,13 +130,14 @@ class Console:
         return self._home or self.settings().state_home()
 
     def geo(self) -> GeoLookup:
-        """The lookups of the state, which follow what is published; from the first call on, until the end.
+        """The lookups of the state in the global table, which follow what is published; from the first call on, until
+        the end.
 
         :raises NoStateError: if a service is configured and nothing has been pulled from it yet
         """
         with self._lock:
             if self._geo is None:
-                self._geo = opening.open_or_build(self.home, settings=self.settings())
+                self._geo = opening.open_or_build(self.home, settings=self.settings(), vrf="")
             return self._geo
 
     def editor(self) -> Editor:

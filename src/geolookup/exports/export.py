@@ -14,7 +14,7 @@ from geolookup.exports.content import LAYERS, PLACE_LAYERS, Content, LayerChoice
 from geolookup.exports.mmdb import tree
 from geolookup.exports.mmdb.file import Encoded
 from geolookup.exports.mmdb.kinds import KINDS, Kind, kind_of, narrowed
-from geolookup.exports.mmdb.records import records
+from geolookup.exports.mmdb.records import LOCAL_FACTS, records
 from geolookup.exports.networks import Networks, sources_of
 from geolookup.exports.precision import PRECISIONS, Precision, coarsened
 from geolookup.exports.provenance import metadata, of_sources, provenance
@@ -346,7 +346,7 @@ def _planned_mmdb(
     kind = Kind(holding, precision, None if named is None or holding != "network" else named.facts)
     if database_type is None:
         database_type = _OWN_TYPES.get(holding, "geolookup-Country" if precision == "country" else "geolookup-City")
-    facts = () if holding == "network" else ("site",)
+    facts = () if holding == "network" else LOCAL_FACTS
     return _Plan(layer, True, facts, lambda content: narrowed(content, kind), _mmdb(kind, database_type))
 
 

@@ -268,20 +268,24 @@ class IndexBuilder:
             column.append(value)
         self._room(family)
 
-    def add_places(self, places: Iterable[tuple[Geolocation, bool]], names: Mapping[int, str] | None = None) -> None:
+    def add_places(
+        self, places: Iterable[tuple[Geolocation, bool]], names: Mapping[int, str] | None = None, vrf: str = ""
+    ) -> None:
         """Add geolocations with their blocks, each with whether an edit of it is pending.
 
-        ``names`` are those of sites, by locid, which only a builder for records takes.
+        ``names`` are those of sites, by locid, and ``vrf`` is the routing domain of all of them: only a builder for
+        records takes these.
 
         :raises IndexFileError: as `add_location`; those before it were added
         """
         names = names or {}
+        of_vrf = [(mmdb.text("vrf"), mmdb.text(vrf))] if vrf else []
         for place, pending in places:
             slot = self.add_location(place.locid, *field_values(place), pending=pending)
             if self._records is not None:
                 name = names.get(place.locid)
-                parts = {} if name is None else {OURS: mmdb.map_of([(mmdb.text("site"), mmdb.text(name))])}
-                slot = self.add_record(slot, parts)
+                ours = [*([] if name is None else [(mmdb.text("site"), mmdb.text(name))]), *of_vrf]
+                slot = self.add_record(slot, {OURS: mmdb.map_of(ours)} if ours else {})
             for block in place.ipblocks:
                 self.add_block(slot, block.family, block.first, block.last)
 

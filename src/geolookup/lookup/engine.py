@@ -57,18 +57,18 @@ class GeoLookup:
         as_of: "Reference | None" = None,
         vrf: str | None = None,
     ) -> None:
-        if vrf is not None and as_of is not None:
-            raise SettingsError("a VRF has no past: ask for it without `as_of`")
+        if vrf and as_of is not None:
+            raise SettingsError(f"the VRF {vrf} has no past: as of another time ask without it (`--vrf ''`, vrf='')")
         self._home = home = os.path.abspath(home)
         #: Of one that was opened from a fleet's address: fetches what is new, and says whether there was something.
         self.fetch: Callable[[], bool] | None = None
         self._native = accelerator()
         self._instead, self._freshness, self._as_of = instead, freshness, as_of
-        self.vrf = vrf
+        self.vrf = vrf or None
         self._in_vrfs: dict[str, GeoLookup] = {}
         self._fast_in_vrfs: dict[str, _native.Finder] = {}
         self._finder: _native.Finder | None = None
-        self._follower = Follower(home, self._native, freshness=freshness, as_of=as_of, instead=instead, vrf=vrf)
+        self._follower = Follower(home, self._native, freshness=freshness, as_of=as_of, instead=instead, vrf=self.vrf)
         #: All that is served at this moment, for code that meets damage itself: see `with_snapshot`.
         self.snapshot: Callable[[], Snapshot] = self._follower.newest
         own = all(getattr(type(self), name) is getattr(GeoLookup, name) for name in _FAST)
@@ -141,13 +141,13 @@ class GeoLookup:
     def in_vrf(self, vrf: str) -> "GeoLookup":
         """The lookups of a routing domain (VRF): its own blocks answer first, then all else as without it.
 
-        It is opened when it is first asked for, follows what is published and edited by itself, and is closed with
-        this.
+        Empty text stands for none: the global table. It is opened when it is first asked for, follows what is published
+        and edited by itself, and is closed with this.
 
         :raises UnknownVrfError: if no VRF has this name; the message lists the names
         :raises SettingsError: if this stays with a kept generation
         """
-        found = self._in_vrfs.get(vrf)
+        found = self if vrf == (self.vrf or "") else self._in_vrfs.get(vrf)
         if found is None:
             found = GeoLookup(self._home, instead=self._instead, freshness=self._freshness, as_of=self._as_of, vrf=vrf)
             self._in_vrfs[vrf] = found

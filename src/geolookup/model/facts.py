@@ -55,6 +55,7 @@ class Fact(Entry):
 
 FACTS: "Final" = (
     Fact("site", "text", "geolookup.site", "place"),  # the name of a custom geolocation, which no service knows
+    Fact("vrf", "text", "geolookup.vrf", "place"),  # the routing domain that it belongs to, and the answer with it
     Fact("country_name", "text", "country.names.en", "place"),
     Fact("continent_code", "text", "continent.code", "place"),
     Fact("region_code", "text", "subdivisions.0.iso_code", "place"),

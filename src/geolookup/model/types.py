@@ -293,6 +293,12 @@ class Match(_WithFacts):
         return found
 
     @property
+    def vrf(self) -> str | None:
+        """The routing domain (VRF) whose own block answers; None if it is the global table, also if one was named."""
+        found: str | None = self._fact("vrf")
+        return found
+
+    @property
     def country_name(self) -> str | None:
         """The country's name in English, or None."""
         found: str | None = self._fact("country_name")

@@ -76,8 +76,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         str,
         _about(
             "lookups",
-            "The routing domain (VRF) in which the commands `lookup`, `enrich` and `explain` answer if none is named. "
-            "If empty, the global table.",
+            "The routing domain (VRF) in which lookups answer that name none: those of commands and programs, of "
+            "`share` and of the console. If empty, the global table.",
             lookups=True,
         ),
     ] = ""

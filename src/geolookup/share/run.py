@@ -106,7 +106,7 @@ def prepared(
         builder = BackgroundBuilds(geo.home, folder, editions, licence_allows=licence_allows)
         stack.callback(builder.close)
         builder.start()
-        yield partial(opened, geo.home, opening.freshness_of(settings), folder, licence_allows)
+        yield partial(opened, geo.home, opening.freshness_of(settings), geo.vrf, folder, licence_allows)
 
 
 def _require_leave(home: str, snapshot: Snapshot) -> None:
@@ -118,7 +118,7 @@ def _require_leave(home: str, snapshot: Snapshot) -> None:
 
 @contextlib.contextmanager
 def opened(
-    home: str, freshness: Freshness, folder: str, licence_allows: bool, _shared: str | None
+    home: str, freshness: Freshness, vrf: str | None, folder: str, licence_allows: bool, _shared: str | None
 ) -> Iterator[Application]:
-    with GeoLookup(home, freshness=freshness) as geo:
+    with GeoLookup(home, freshness=freshness, vrf=vrf) as geo:
         yield application(geo, folder, licence_allows=licence_allows)

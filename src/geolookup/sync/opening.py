@@ -31,6 +31,7 @@ def open(  # noqa: A001
     max_age: "str | float | timedelta | None" = None,
     stale: "StaleRule | None" = None,
     fallback: Literal["registry"] | None = None,
+    vrf: str | None = None,
     root: str | os.PathLike[str] | bytes | None = None,
 ) -> GeoLookup:
     """Open a state directory for lookups, or a fleet by its address.
@@ -44,8 +45,9 @@ def open(  # noqa: A001
     ``"previous"``, or the moment at which it was served: ``"yesterday"``, ``"2d"`` (that long ago), ISO 8601 text, a
     ``datetime``, or a ``date``, which means its end; what has no zone is local. ``max_age`` (seconds, ``"36h"``, or a
     ``timedelta``) is the age past which the data count as stale. ``stale`` says what then happens to lookups:
-    ``"serve"``, ``"warn"`` (once, in the log) or ``"refuse"`` (they raise StaleDataError). These three replace the
-    settings of their names. Lookups as of another time are never stale, and have no fallback.
+    ``"serve"``, ``"warn"`` (once, in the log) or ``"refuse"`` (they raise StaleDataError). Lookups as of another time
+    are never stale, and have no fallback. ``vrf`` is the routing domain in which lookups answer that name none, "" for
+    the global table; a VRF has no past. These four replace the settings of their names.
 
     ``path`` may be the ``https://`` address of a fleet, and ``root`` its root.json: a file's path, or its bytes. What
     is published there is fetched now, and at each `GeoLookup.refresh`, into the user's cache directory
@@ -56,18 +58,20 @@ def open(  # noqa: A001
         there, and what to do
     :raises UpstreamError: if a fleet is opened for the first time, and cannot be fetched
     :raises UnknownGenerationError: if ``as_of`` means no kept generation
-    :raises SettingsError: if the settings, or ``max_age``, ``stale`` or ``fallback``, cannot be used
+    :raises UnknownVrfError: if ``vrf``, or the setting, names no VRF; the message lists the names
+    :raises SettingsError: if the settings, or ``max_age``, ``stale``, ``fallback`` or ``vrf``, cannot be used
     """
     if isinstance(path, str) and path.startswith(("https://", "http://")):
         from geolookup.sync.remote import open_fleet  # late: it needs what a sync needs
 
         if as_of is not None or fallback is not None:
             raise SettingsError("a fleet is opened as it is now: as_of and fallback are for state directories")
-        return open_fleet(path, root, settings, freshness_of(settings, max_age, stale))
+        return open_fleet(path, root, settings, freshness_of(settings, max_age, stale), vrf)
     if root is not None:
         raise SettingsError("root is for a fleet, whose address begins with https://")
     settings, home = resolve(path, settings)
-    return _open(home, settings, as_of, freshness_of(settings, max_age, stale), _fallback_of(settings, fallback))
+    freshness = freshness_of(settings, max_age, stale)
+    return _open(home, settings, as_of, freshness, _fallback_of(settings, fallback), vrf)
 
 
 def open_or_build(
@@ -76,6 +80,7 @@ def open_or_build(
     settings: "Settings | None" = None,
     as_of: "Reference | None" = None,
     stale: "StaleRule | None" = None,
+    vrf: str | None = None,
 ) -> GeoLookup:
     """`open` for commands: in the platform's directory they make the first state, from the bundled registry data.
 
@@ -83,7 +88,7 @@ def open_or_build(
     """
     settings, home = resolve(path, settings)
     freshness = freshness_of(settings, stale=stale)
-    return _open(home, settings, as_of, freshness, _fallback_of(settings, None), builds=True)
+    return _open(home, settings, as_of, freshness, _fallback_of(settings, None), vrf, builds=True)
 
 
 def _open(
@@ -92,22 +97,25 @@ def _open(
     as_of: "Reference | None",
     freshness: Freshness,
     fallback: Literal["registry"] | None,
+    vrf: str | None,
     *,
     builds: bool = False,
 ) -> GeoLookup:
+    if vrf is None and settings is not None:
+        vrf = settings.vrf
     try:
-        return GeoLookup(home, freshness=freshness, as_of=as_of)
+        return GeoLookup(home, freshness=freshness, as_of=as_of, vrf=vrf)
     except NoStateError:
         if as_of is not None or (fallback is None and not (builds and _may_build(home, settings))):
             raise
     if builds and _may_build(home, settings):
         try:
             _build(home)
-            return GeoLookup(home, freshness=freshness)
+            return GeoLookup(home, freshness=freshness, vrf=vrf)
         except NoStateError:
             if fallback is None:
                 raise
-    return GeoLookup(home, instead=_registry(), freshness=freshness)
+    return GeoLookup(home, instead=_registry(), freshness=freshness, vrf=vrf)
 
 
 def open_editor(path: str | os.PathLike[str] | None = None, *, settings: "Settings | None" = None) -> "Editor":

@@ -21,7 +21,11 @@ _WAIT_S = 120.0
 
 
 def open_fleet(
-    url: str, root: str | os.PathLike[str] | bytes | None, settings: Settings | None, freshness: Freshness
+    url: str,
+    root: str | os.PathLike[str] | bytes | None,
+    settings: Settings | None,
+    freshness: Freshness,
+    vrf: str | None = None,
 ) -> GeoLookup:
     """Fetch what a fleet has published, and open it; see `opening.open`.
 
@@ -52,7 +56,7 @@ def open_fleet(
         if directory.named_current() is None:
             raise
         _log.warning("%s; what was fetched before is served", error)
-    opened = GeoLookup(home, freshness=freshness)
+    opened = GeoLookup(home, freshness=freshness, vrf=own.vrf if vrf is None else vrf)
     opened.fetch = fetch
     return opened
 

@@ -165,7 +165,7 @@ WITH_FACTS = _handlers(
         openapi.query(
             "vrf",
             Schema(type=OpenAPIType.STRING),
-            "The routing domain (VRF) whose own blocks answer first. One that is not there is refused.",
+            "The routing domain (VRF) whose own blocks answer first; empty for none. One that is not there is refused.",
         ),
     ),
 )

@@ -2,12 +2,19 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
+import geolookup
+from geolookup.columns import arrow
+from geolookup.compat.maxminddb import open_database
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.errors import SettingsError, UnknownVrfError
 from tests.cli.lookup.test_lookup import command
 from tests.state.test_vrfs import state
+from tests.support.services.running_share import ShareCommand
 
 
 @pytest.fixture
@@ -57,3 +64,55 @@ def test_the_name_of_a_site_stands_before_its_place(geo: GeoLookup) -> None:
     match = geo.match("10.1.2.3", vrf="CUST-A")
     assert match is not None
     assert match.site == "Utrecht office"
+
+
+def test_the_vrf_of_the_settings_is_that_of_programs_and_of_all_commands_that_look_up(
+    geo: GeoLookup, tmp_path: Path
+) -> None:
+    def city(**options: Any) -> object:
+        with geolookup.open(**options) as opened:
+            found = opened.match("10.1.2.3")
+            assert found is not None
+            assert opened.in_vrf("").match("10.1.2.3").city == "Paris"  # type: ignore[union-attr]
+            assert opened.lookup("10.1.2.3", vrf="").city == "Paris"  # type: ignore[union-attr]
+            return found.city
+
+    assert (city(), city(vrf="CUST-A"), city(vrf="")) == ("Utrecht", "Utrecht", "Paris")
+    with pytest.raises(UnknownVrfError, match="there are CUST-A"):
+        geolookup.open(vrf="CUST-B")
+    with pytest.raises(SettingsError, match="the VRF CUST-A has no past"):
+        geolookup.open(as_of="served")
+    assert city(as_of="served", vrf="") == "Paris"
+    assert arrow.locate(None, pa.array(["10.1.2.3"]), "city").column(0).to_pylist() == ["Utrecht"]
+    with open_database(geo.home) as database:
+        assert database.get("10.1.2.3")["city"]["names"]["en"] == "Utrecht"  # type: ignore[index, call-overload]
+    log = tmp_path / "access.log"
+    log.write_text("10.1.2.3 -\n")
+    for words, there in (
+        (("annotate", "--fields", "city", str(log)), b"[Utrecht]"),
+        (("annotate", "--fields", "city", "--vrf", "", str(log)), b"[Paris]"),
+        (("top", "--by", "city", str(log)), b"Utrecht"),
+        (("export", "csv", "-", "--fields", "city"), b"Paris"),
+        (("list", "--blocks"), b"Paris"),
+    ):
+        told = command(*words)
+        assert there in told.stdout, (words, told.stderr)
+    assert b"Utrecht" not in command("export", "csv", "-").stdout + command("list", "--blocks").stdout
+
+
+def test_a_map_of_the_sites_of_a_vrf_has_their_names(geo: GeoLookup, tmp_path: Path) -> None:
+    picture = tmp_path / "sites.svg"
+    assert command("map", "--custom", "-o", str(picture)).returncode == 0
+    assert "Utrecht office" in picture.read_text()
+    assert command("map", "--custom", "-o", str(picture), "--vrf", "").returncode == 0
+    assert "Utrecht office" not in picture.read_text()
+    assert "Paris office" in picture.read_text()
+
+
+def test_a_share_answers_in_the_vrf_of_the_settings(geo: GeoLookup, tmp_path: Path) -> None:
+    Path(geo.home).with_suffix(".toml").write_text('vrf = "CUST-A"\n')
+    with ShareCommand(geo.home) as running, running.client() as client:
+        for _ in range(2):
+            assert client.get("/lookup/10.1.2.3").json()["vrf"] == "CUST-A"
+            assert client.get("/lookup/10.1.2.3", params={"vrf": ""}).json()["city"] == "Paris"
+        assert client.get("/geoip/v2.1/city/10.1.2.3").json()["city"]["names"]["en"] == "Utrecht"

@@ -9,7 +9,7 @@ import click
 from geolookup.base.text import size
 from geolookup.cli import interrupt, output
 from geolookup.cli.groups import LazyGroup
-from geolookup.cli.options import as_of_option, json_option, vrf_option
+from geolookup.cli.options import as_of_option, json_option
 from geolookup.cli.streams import harmless_lines
 from geolookup.exports.content import LAYERS, PLACE_LAYERS, LayerChoice
 from geolookup.exports.export import ExportForm
@@ -52,7 +52,12 @@ def _common(
                 help="Tell places no more precisely: no finer names, ids, codes and coordinates.",
             ),
             as_of_option,
-            vrf_option,
+            click.option(
+                "--vrf",
+                default="",
+                metavar="NAME",
+                help="What the routing domain (VRF) NAME answers: its blocks first.",
+            ),
             json_option,
             click.option(
                 "--licence-allows",
@@ -190,7 +195,7 @@ def _run(
     form: ExportForm,
     target: str,
     as_of: str | None,
-    vrf: str | None,
+    vrf: str,
     layer: LayerChoice | None,
     as_json: bool,
     **options: Any,
@@ -205,9 +210,8 @@ def _run(
             if form in _BINARY:
                 raise click.UsageError(f"{form} is not text: give the name of a file, or a pipe")
             stream = cast("BinaryIO", _Harmless(stream))
-    with opening.open_or_build(as_of=as_of) as geo, output.progress("exporting", "%") as progress:
-        within = geo if vrf is None else geo.in_vrf(vrf)
-        done = write(within, form, target if stream is None else stream, layer=layer, progress=progress, **options)
+    with opening.open_or_build(as_of=as_of, vrf=vrf) as geo, output.progress("exporting", "%") as progress:
+        done = write(geo, form, target if stream is None else stream, layer=layer, progress=progress, **options)
     for warning in done.warnings:
         output.note(f"geolookup: {warning}")
     if form == "csv":  # which has no place for them

@@ -161,7 +161,7 @@ def status(as_json: bool, check: bool, max_age: str | None, fingerprint: bool) -
         raise click.UsageError("--max-age belongs to --check")
     settings, origins = load_with_origins({"check_max_age": max_age})
     rule = settings.stale
-    with opening.open_or_build(stale="serve") as geo:  # so that a fingerprint can be had of stale data too
+    with opening.open_or_build(stale="serve", vrf="") as geo:  # so that a fingerprint can be had of stale data too
         found = replace(geo.status(), stale_rule=rule)
         answers = geo.fingerprint() if fingerprint else None
         tried = geo.checks() if check else ()

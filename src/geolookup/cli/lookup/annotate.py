@@ -9,6 +9,7 @@ from geolookup.base.text import harmless
 from geolookup.cli import inputs, interrupt, output
 from geolookup.cli.inputs import Tally, ok_options
 from geolookup.cli.lookup.unsaid import warn_of_unsaid
+from geolookup.cli.options import vrf_option
 from geolookup.columns.common import DEFAULT_FIELDS
 from geolookup.columns.text import CANDIDATE, is_punctuation, pieces
 from geolookup.lookup.asked import checked_fields
@@ -27,8 +28,9 @@ from geolookup.sync import opening
     help=f"The fields to add, separated by commas, from: {', '.join(NAMES)}. A path leads into the record: "
     "location.time_zone, subdivisions.0.names.en.",
 )
+@vrf_option
 @ok_options
-def annotate(files: tuple[str, ...], fields: str, **ok: Any) -> int:
+def annotate(files: tuple[str, ...], fields: str, vrf: str | None, **ok: Any) -> int:
     """Copy logs to standard output with the geolocation after each IP address, or with what else is known of it.
 
     \b
@@ -50,7 +52,7 @@ def annotate(files: tuple[str, ...], fields: str, **ok: Any) -> int:
     names = checked_fields(fields, NAMES, paths=True)
     tally = Tally(of_file=True, **ok)
     reached = interrupt.Progress("line")
-    with opening.open_or_build() as geo, tally.sums():
+    with opening.open_or_build(vrf=vrf) as geo, tally.sums():
         warn_of_unsaid(geo, names)
         for file in files or ("-",):
             with inputs.opened(file) as source:

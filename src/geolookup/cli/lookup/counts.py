@@ -13,7 +13,7 @@ from geolookup.base.text import harmless
 from geolookup.cli import exit_codes, inputs, interrupt, output
 from geolookup.cli.inputs import Limit, Tally, malformed_options
 from geolookup.cli.lookup.unsaid import warn_of_unsaid
-from geolookup.cli.options import as_of_option, delimiter_option, json_option
+from geolookup.cli.options import as_of_option, delimiter_option, json_option, vrf_option
 from geolookup.columns.batches import FORMS, Batch, Form, batches_of
 from geolookup.columns.counts import BYS, FIELDS, By, Counts, Group, count
 from geolookup.exports.target import open_target
@@ -170,6 +170,7 @@ def _summary(counts: Counts) -> str:
 @_counting_options(rows=20)
 @_reading_options
 @as_of_option
+@vrf_option
 @json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Answer with CSV.")
 def top(
@@ -178,6 +179,7 @@ def top(
     by: By,
     top: int,
     as_of: str | None,
+    vrf: str | None,
     as_json: bool,
     as_csv: bool,
     **reading: Unpack[_Reading],
@@ -203,7 +205,7 @@ def top(
     """
     if as_json and as_csv:
         raise click.UsageError("--json and --csv exclude each other")
-    with opening.open_or_build(as_of=as_of) as geo:
+    with opening.open_or_build(as_of=as_of, vrf=vrf) as geo:
         warn_of_unsaid(geo, (field,))
         counts, tally = _counted(geo, files, by, reading, field if field in FACT_NAMES else None)
     groups = counts.groups(field)
@@ -306,6 +308,7 @@ def _bar(number: int, most: int, width: int) -> str:
 @click.option("--focus", metavar="PLACE", help="Show one country (DE) or continent (europe).")
 @_reading_options
 @as_of_option
+@vrf_option
 def draw_map(
     files: tuple[str, ...],
     target: str,
@@ -316,6 +319,7 @@ def draw_map(
     title: str | None,
     focus: str | None,
     as_of: str | None,
+    vrf: str | None,
     **reading: Unpack[_Reading],
 ) -> int:
     """Draw where the addresses of a log are: countries by shade, cities as points, and a table.
@@ -343,7 +347,7 @@ def draw_map(
     importlib.import_module("geolookup.columns.map_rendering")
     form = form or ("html" if target == "-" else maps.form_of(target))
     focus_of(focus)
-    with opening.open_or_build(as_of=as_of) as geo:
+    with opening.open_or_build(as_of=as_of, vrf=vrf) as geo:
         if custom:
             drawn = maps.draw_custom(geo, top=top, title=title, focus=focus)
             code = exit_codes.DONE

@@ -13,7 +13,7 @@ import click
 from geolookup.cli import inputs, interrupt, output
 from geolookup.cli.inputs import Tally, ok_options
 from geolookup.cli.lookup.unsaid import warn_of_unsaid
-from geolookup.cli.options import as_of_option, delimiter_option, in_vrf, sheet_option, vrf_option
+from geolookup.cli.options import as_of_option, delimiter_option, sheet_option, vrf_option
 from geolookup.columns.common import DEFAULT_FIELDS, FIELDS, checked_fields
 from geolookup.exports.target import open_target
 from geolookup.files.converted import guessed
@@ -163,8 +163,7 @@ def enrich(
         if isinstance(reader, CsvReader):
             for told in reader.said:
                 output.note(told)
-        geo = stack.enter_context(opening.open_or_build(as_of=as_of))
-        geo = in_vrf(geo, vrf)
+        geo = stack.enter_context(opening.open_or_build(as_of=as_of, vrf=vrf))
         warn_of_unsaid(geo, names)
         answers, metadata = (
             answers_and_provenance(geo, names) if write_as == "parquet" else (answers_of(geo, names), {})

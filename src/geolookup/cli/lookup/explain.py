@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from geolookup.cli import exit_codes, output
-from geolookup.cli.options import as_of_option, in_vrf, json_option, vrf_option
+from geolookup.cli.options import as_of_option, json_option, vrf_option
 from geolookup.model.reports import AnswerSince, Explanation, FactsSince
 from geolookup.settings.times import in_words, shown
 from geolookup.sync import opening
@@ -30,8 +30,8 @@ def explain(address: str, as_of: str | None, vrf: str | None, as_json: bool) -> 
       geolookup explain 8.8.8.8 --as-of yesterday
       geolookup explain 10.1.2.3 --vrf CUST-A
     """
-    with opening.open_or_build(as_of=as_of) as geo:
-        found = in_vrf(geo, vrf).explain(address)
+    with opening.open_or_build(as_of=as_of, vrf=vrf) as geo:
+        found = geo.explain(address)
     whose = next((item.vrf for item in found.covering if item.vrf), "")
     names = _site_names(whose) if any(item.layer == "custom" for item in found.covering) else {}
     output.emit(as_json, lambda: explanation_object(found, names), lambda: _explanation_text(found, names))
@@ -50,7 +50,9 @@ def explanation_object(found: Explanation, names: Mapping[int, str]) -> dict[str
     """The object of ``explain --json``; ``names`` are those of sites."""
     return {
         "ip": found.address,
-        "match": None if found.match is None else output.flat_match(found.match),
+        "match": None
+        if found.match is None
+        else {**output.flat_match(found.match), "site": found.match.site, "vrf": found.match.vrf},
         "covering": [
             {
                 "locid": item.geolocation.locid,

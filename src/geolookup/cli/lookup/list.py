@@ -108,7 +108,7 @@ def list_geolocations(
         raise click.UsageError("--field and --fields are for geolocations, not for --blocks and --networks")
     if (blocks or networks) and top is not None:
         raise click.UsageError("--top is for geolocations, not for --blocks and --networks")
-    with opening.open_or_build() as geo:
+    with opening.open_or_build(vrf="") as geo:
         if blocks or networks:
             _write_blocks(
                 geo,
@@ -170,7 +170,7 @@ def _write_facts(
     # Networks as text are for firewalls.
     names = () if networks and form == "text" else shown_facts(wanted)
     why = _nothing_fits("address", {**filters, "fact": True})
-    with opening.open_or_build() as geo:
+    with opening.open_or_build(vrf="") as geo:
         write_ranges(geo, wanted, names if only is None else only, form, networks=networks, nothing_fits=why)
 
 

@@ -12,7 +12,7 @@ from geolookup.base.text import count, network_text
 from geolookup.cli import interrupt, output
 from geolookup.cli.inputs import Tally, ok_options, read_addresses
 from geolookup.cli.lookup.unsaid import said, warn_of_unsaid
-from geolookup.cli.options import as_of_option, chosen_fields, delimiter_option, formats, in_vrf, vrf_option
+from geolookup.cli.options import as_of_option, chosen_fields, delimiter_option, formats, vrf_option
 from geolookup.index.layout import EMPTY
 from geolookup.lookup.asked import Pick, read_field, read_range
 from geolookup.lookup.engine import GeoLookup
@@ -114,8 +114,7 @@ def lookup(
     is_stream = bool(files) or "-" in addresses
     tally = Tally(of_file=is_stream, **ok)
     with contextlib.ExitStack() as stack:
-        geo = stack.enter_context(opening.open_or_build(as_of=as_of))
-        geo = in_vrf(geo, vrf)
+        geo = stack.enter_context(opening.open_or_build(as_of=as_of, vrf=vrf))
         warn_of_unsaid(geo, only or ())
         wanted = record or any("." in name for name in only or ())
         record_of = geo.record if wanted else None

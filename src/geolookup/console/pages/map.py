@@ -35,13 +35,12 @@ _lock = threading.Lock()
 _walked: list[CountryTotals] = []
 
 
-def _columns(names: dict[int, str]) -> dict[str, Any]:
-    return {
-        "name": lambda each: called(each.place, names.get(each.place.locid)).casefold(),
-        "place": lambda each: each.place.place_text().casefold(),
-        "addresses": lambda each: (each.addresses_v4, each.networks_v6),
-        "networks": lambda each: (each.networks_v6, each.addresses_v4),
-    }
+_COLUMNS: dict[str, Any] = {
+    "name": lambda each: called(each.place, each.site).casefold(),
+    "place": lambda each: each.place.place_text().casefold(),
+    "addresses": lambda each: (each.addresses_v4, each.networks_v6),
+    "networks": lambda each: (each.networks_v6, each.addresses_v4),
+}
 
 
 @get("/map", sync_to_thread=True)
@@ -79,7 +78,6 @@ def _page(
         numbers = {str(group.fields["country"]): group.count for group in counted.groups("country")}
     elif query(request, "count") == "all" or base.segment_count_v4 + base.segment_count_v6 <= _AT_ONCE_SEGMENTS:
         numbers = _by_country(base, overlay, show)
-    names = console.layer().names
     places = custom_places(geo) if show in ("all", "custom") else []
     begins = map_drawing.steps(max(numbers.values(), default=0)) if numbers else []
     known = countries()
@@ -104,10 +102,9 @@ def _page(
                 if len(code) == 2
             }
         ),
-        points=_json(_points(places, names)),
+        points=_json(_points(places)),
         outlines=f"/map/outlines/{_outlines()[1]}",
-        table=Table(request, places, _columns(names), default="addresses", falling=("addresses", "networks")),
-        names=names,
+        table=Table(request, places, _COLUMNS, default="addresses", falling=("addresses", "networks")),
         elsewhere=sum(each.place.latitude is None or each.place.longitude is None for each in places),
         error=error,
     )
@@ -123,7 +120,7 @@ def _by_country(base: IndexReader, overlay: IndexReader, show: str) -> dict[str,
     return found.by_country(source=show.removeprefix("source:") if show != "all" else None)
 
 
-def _points(places: list[CustomPlace], names: dict[int, str]) -> list[tuple[float, float, int, float, str]]:
+def _points(places: list[CustomPlace]) -> list[tuple[float, float, int, float, str]]:
     """Latitude, longitude, locid, size from 0 to 1, and what it is called."""
     largest = max((each.size for each in places), default=0.0) or 1.0
     return [
@@ -132,7 +129,7 @@ def _points(places: list[CustomPlace], names: dict[int, str]) -> list[tuple[floa
             round(each.place.longitude, 3),
             each.place.locid,
             round(each.size / largest, 2),
-            harmless(called(each.place, names.get(each.place.locid)), _LABEL_LENGTH),
+            harmless(called(each.place, each.site), _LABEL_LENGTH),
         )
         for each in places
         if each.place.latitude is not None and each.place.longitude is not None

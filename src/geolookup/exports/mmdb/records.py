@@ -13,7 +13,7 @@ import numpy as np
 from geolookup.exports.answers import Answers
 from geolookup.exports.content import CUSTOM, Content, Places, Progress
 from geolookup.exports.networks import Networks
-from geolookup.exports.parts import NO_DEGREES, Column, bits, distinct, distinct_rows
+from geolookup.exports.parts import NO_DEGREES, bits, distinct, distinct_rows
 from geolookup.index import mmdb
 from geolookup.index.flatten import I64
 from geolookup.index.layout import OURS
@@ -21,7 +21,8 @@ from geolookup.lookup.record import REGION_CODE, TRAITS, metro_code, of_country,
 
 _PROGRESS = 1 << 15
 _KEYS = ("country", "continent", "subdivisions", "city", "postal", "location", "latitude", "longitude", "metro_code")
-_NO_SITES = Column([None], np.empty(0, np.int64))
+#: The facts that our own custom layers alone say, as members of `OURS`.
+LOCAL_FACTS = ("site", "vrf")
 
 
 class Records(NamedTuple):
@@ -301,7 +302,7 @@ class _Places(_Writer):
         return self._pooled([_Part("location", values, np.where(known, np.cumsum(known) - 1, -1)[which])])[0]
 
     def _own(self, progress: Progress) -> tuple[list[bytes], list[int]]:
-        """The members of `OURS` of each place, and their number: where the answer comes from, and the site's name."""
+        """The members of `OURS` of each place, and their number: where the answer comes from, and `LOCAL_FACTS`."""
         places = self._places
         tails: dict[int, bytes] = {}
         for number in np.unique(places.source).tolist():
@@ -309,17 +310,18 @@ class _Places(_Writer):
             layer = CUSTOM if name == CUSTOM else "default"
             tails[number] = self._key("layer") + self._key(layer) + self._key("source") + self._key(name)
         head = self._key("locid") if places.locid.any() else b""
-        sites = places.facts.get("site", _NO_SITES)
-        texts = map(mmdb.text, filter(None, sites.values))
-        shared = iter([self._key("site") + self._pool.shared(text) for text in texts])
-        names = [b"" if name is None else next(shared) for name in sites.values]
-        of_site = sites.which if len(sites.which) else np.zeros(len(places), np.int64)
+        local, more = [b""] * len(places), np.zeros(len(places), np.int64)
+        for name in LOCAL_FACTS:
+            column = places.facts.get(name)
+            if column is not None and column.says_any():
+                said = [self._key(name) + self._pool.shared(mmdb.text(text)) if text else b"" for text in column.values]
+                local = [own + said[at] for own, at in zip(local, column.which.tolist(), strict=True)]
+                more += np.array([bool(octets) for octets in said])[column.which]
         found = []
-        for at, (locid, number, site) in enumerate(
-            zip(places.locid.tolist(), places.source.tolist(), of_site.tolist(), strict=True)
+        for at, (locid, number, own) in enumerate(
+            zip(places.locid.tolist(), places.source.tolist(), local, strict=True)
         ):
-            found.append((head + mmdb.text(str(locid)) if locid else b"") + tails[number] + names[site])
+            found.append((head + mmdb.text(str(locid)) if locid else b"") + tails[number] + own)
             if not at % _PROGRESS:
                 progress(at, len(places))
-        has_site = np.array([bool(name) for name in names])[of_site]
-        return found, (2 + (places.locid != 0) + has_site).tolist()
+        return found, (2 + (places.locid != 0) + more).tolist()

@@ -17,7 +17,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-FORMAT_VERSION = "1.0"
+#: Since 1.1 a compiled block says its VRF.
+FORMAT_VERSION = "1.1"
 _CHECK_MARK = b'"check": "'
 _SHOWN = 8
 
@@ -76,7 +77,9 @@ def read_vrfs(home: str, current: Current) -> "dict[str, ListedVrf]":
         listed = {}
         for each in found["vrfs"]:
             record = {"bytes": each["bytes"], "sha256": each["sha256"], "places": each["places"]}
-            listed[str(each["name"])] = ListedVrf(each["name"], int(each["file"]), int(each["edits"]), record)
+            # Of another version it is no revision that there is: the next publish compiles it anew.
+            revision = int(each["edits"]) if found["version"] == FORMAT_VERSION else -1
+            listed[str(each["name"])] = ListedVrf(each["name"], int(each["file"]), revision, record)
     except OSError as error:
         raise StateDamagedError(f"{path}: reading failed: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, IndexError) as error:

@@ -46,7 +46,7 @@ class VrfsOfEdits:
         places = self._local.vrf_places(name)
         builder = IndexBuilder("custom", records=bool(places))
         names = {place.locid: site for site, place in places.items()}
-        builder.add_places([(place, False) for place in places.values()], names)
+        builder.add_places([(place, False) for place in places.values()], names, name)
         builder.write(path)
 
 

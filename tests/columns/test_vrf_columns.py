@@ -1,10 +1,13 @@
 """A column of routing domains (VRFs) beside that of addresses: the same answers in every adapter as one by one."""
 
 import importlib
+import json
+import sqlite3
 from pathlib import Path
 
 import pytest
 
+from geolookup.columns import sqlite
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.errors import UnknownVrfError
 from tests.state.test_vrfs import state
@@ -45,8 +48,24 @@ def test_duckdb(geo: GeoLookup, wanted: list[str | None]) -> None:
     one = "SELECT geo_city('10.1.2.3', 'CUST-B'), geo_city(167838211::UINTEGER, 'CUST-A'), geo_city('10.1.2.3')"
     assert connection.execute(one).fetchone() == ("London", "Utrecht", "Paris")
     assert connection.execute("SELECT geo_city(167838211::UHUGEINT, 'CUST-A')").fetchone() == ("Utrecht",)
-    with pytest.raises(duckdb.Error, match="no VRF is named 'CUST-C'"):
-        connection.execute("SELECT geo_city('10.1.2.3', 'CUST-C')").fetchall()
+    whole = connection.execute("SELECT geo_json(ip, vrf), geo_json(ip) FROM t").fetchall()
+    assert [text and json.loads(text)["city"] for text, _ in whole] == wanted
+    assert [text and json.loads(text).get("vrf") for text, _ in whole] == ["CUST-A", "CUST-B", None, None, None, None]
+    assert {text and json.loads(text)["city"] for _, text in whole[:3]} == {"Paris"}
+    assert '"vrf":"CUST-A"' in connection.execute("SELECT geo_json(167838211::UHUGEINT, 'CUST-A')").fetchone()[0]
+    for name in ("city", "json"):
+        with pytest.raises(duckdb.Error, match="no VRF is named 'CUST-C'"):
+            connection.execute(f"SELECT geo_{name}('10.1.2.3', 'CUST-C')").fetchall()
+
+
+def test_sqlite_gives_the_whole_answer_in_a_vrf(geo: GeoLookup, wanted: list[str | None]) -> None:
+    connection = sqlite3.connect(":memory:")
+    sqlite.register(connection, geo)
+    for address, vrf, city in zip(ADDRESSES, VRFS, wanted, strict=True):
+        (text,) = connection.execute("SELECT geo_json(?, ?)", (address, vrf)).fetchone()
+        assert (text and json.loads(text)["city"]) == city
+    (text,) = connection.execute("SELECT geo_json('10.1.2.3', 'CUST-A')").fetchone()
+    assert json.loads(text)["vrf"] == "CUST-A"
 
 
 def test_polars(geo: GeoLookup, wanted: list[str | None]) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -37,6 +37,7 @@ from geolookup.model.errors import ColumnError, InvalidAddressError, UnknownVrfE
 MALFORMED_KEY = b"geolookup.malformed"
 NOT_COVERED_KEY = b"geolookup.not_covered"
 
+_T = TypeVar("_T")
 _answers: "WeakKeyDictionary[GeoLookup, ArrowIndex]" = WeakKeyDictionary()
 
 
@@ -84,7 +85,7 @@ def locate(
     ``geolookup.not_covered`` and ``geolookup.malformed``. With ``geo`` None, the settings' state directory answers. If
     fewer than half of 20 or more values are addresses, a `ColumnWarning` asks whether it is the right column. With
     ``vrf`` addresses are answered in that routing domain: one name, or an array of as many names, in which null and
-    empty text stand for none.
+    empty text stand for that of ``geo``.
 
     :raises InvalidAddressError: at the first malformed address, naming its row (from 0), if ``errors`` is "raise"
     :raises UnknownVrfError: if ``vrf`` names one that is not there
@@ -334,25 +335,10 @@ def locate_by_vrf(
     :raises UnknownVrfError: if a row names a VRF that is not there: names the row (from 0)
     :raises ColumnError: if ``vrfs`` is not text, or not as long as the column; else as for `locate`
     """
-    named = decoded(vrfs)
-    if not (pa.types.is_string(named.type) or pa.types.is_large_string(named.type) or pa.types.is_null(named.type)):
-        raise ColumnError(f"a column of VRFs is text, not {named.type}")
-    if len(named) != len(column):
-        raise ColumnError(
-            f"a column of VRFs has a row for each address: {len(named)} rows, and {len(column)} addresses"
-        )
-    named = pc.fill_null(named.cast(pa.large_string()), "")
-    if pa.types.is_string_view(column.type):  # of which Arrow takes no rows
-        column = column.cast(pa.large_string())
     rows_of, found = [], []
-    for name in pc.unique(named).to_pylist():
-        rows = np.flatnonzero(pc.equal(named, name).to_numpy(zero_copy_only=False))
-        try:
-            within = answers(name)
-        except UnknownVrfError as error:
-            raise UnknownVrfError(f"row {before + int(rows[0])}: {error}") from error
+    for rows, part, within in each_vrf(answers, column, vrfs, before):
         rows_of.append(rows)
-        found.append(locate_with(within, column.take(pa.array(rows)), fields, reread, before))
+        found.append(locate_with(within, part, fields, reread, before))
     if not found:
         return locate_with(answers(""), column, fields, reread, before)
     order = np.argsort(np.concatenate(rows_of))
@@ -366,6 +352,32 @@ def locate_by_vrf(
         not_covered=sum(each.not_covered for each in found),
         absent=sum(each.absent for each in found),
     )
+
+
+def each_vrf(
+    opened: Callable[[str], _T], column: Any, vrfs: Any, before: int = 0
+) -> Iterator[tuple[NDArray[np.int64], Any, _T]]:
+    """For each VRF that ``vrfs`` names, its rows, what ``column`` has in them, and what ``opened`` makes of its name.
+
+    The errors are those of `locate_by_vrf`.
+    """
+    named = decoded(vrfs)
+    if not (pa.types.is_string(named.type) or pa.types.is_large_string(named.type) or pa.types.is_null(named.type)):
+        raise ColumnError(f"a column of VRFs is text, not {named.type}")
+    if len(named) != len(column):
+        raise ColumnError(
+            f"a column of VRFs has a row for each address: {len(named)} rows, and {len(column)} addresses"
+        )
+    named = pc.fill_null(named.cast(pa.large_string()), "")
+    if pa.types.is_string_view(column.type):  # of which Arrow takes no rows
+        column = column.cast(pa.large_string())
+    for name in pc.unique(named).to_pylist():
+        rows = np.flatnonzero(pc.equal(named, name).to_numpy(zero_copy_only=False))
+        try:
+            within = opened(name)
+        except UnknownVrfError as error:
+            raise UnknownVrfError(f"row {before + int(rows[0])}: {error}") from error
+        yield rows, column.take(pa.array(rows)), within
 
 
 def _read_again(column: Any, rows: NDArray[np.int64], reread: Reread) -> Any:

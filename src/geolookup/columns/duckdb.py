@@ -2,11 +2,12 @@
 
 import contextlib
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from geolookup.columns.arrow import locate_in_doubt
+from geolookup.columns.arrow import each_vrf, locate_in_doubt
 from geolookup.columns.arrow_addresses import pa, pc
 from geolookup.columns.arrow_rows import decoded, plain_type
 from geolookup.columns.common import FIELDS, FUNCTIONS, PREFIX, Doubt, default_geo
@@ -45,7 +46,7 @@ def register(connection: "duckdb.DuckDBPyConnection", geo: GeoLookup | None = No
     right column if fewer than half of the values that came first are addresses. With ``geo`` None, the state directory
     of the settings answers. A second call takes the place of the first. Cursors of the connection have the functions
     too, for as long as it is open. A second argument is the routing domain (VRF) of the address, as text: geo_city(ip,
-    vrf); NULL and empty text stand for none, and one that is not there ends the query.
+    vrf); NULL and empty text stand for that of ``geo``, and one that is not there ends the query.
 
     :raises ColumnError: if the connection is inside a transaction, or another one to the same database has registered
         the functions
@@ -67,9 +68,8 @@ def register(connection: "duckdb.DuckDBPyConnection", geo: GeoLookup | None = No
                     _add(cursor, name, function if form != "UHUGEINT" else _unsigned_form(function), form, kind)
         for form in (_TEXT, *_OTHERS):
             with connection.cursor() as cursor:
-                for name in FIELDS:
-                    function, kind = made[PREFIX + name]
-                    _add(cursor, PREFIX + name, _in_vrf(geo, name, doubt, function, form), form, kind, _TEXT)
+                for name, (function, kind) in made.items():
+                    _add(cursor, name, _in_vrf(function, form), form, kind, _TEXT)
     except duckdb.CatalogException as error:
         raise ColumnError(
             "another connection to this database has registered them, and this one can call them"
@@ -105,31 +105,47 @@ def _unsigned(column: Any) -> Any:
     return whole if validity is None else pc.if_else(column.is_valid(), whole, None)
 
 
-def _field(geo: GeoLookup, name: str, doubt: Doubt) -> Callable[[Any], Any]:
-    def answer(column: Any) -> Any:
-        return decoded(locate_in_doubt(geo, _one(column), (name,), doubt).column(0))
+def _field(geo: GeoLookup, name: str, doubt: Doubt) -> Callable[..., Any]:
+    def located(column: Any, vrfs: Any = None) -> Any:
+        return decoded(locate_in_doubt(geo, column, (name,), doubt, vrf=vrfs).column(0))
 
+    return _of_addresses(located)
+
+
+def _json(geo: GeoLookup, doubt: Doubt) -> Callable[..., Any]:
+    @cache
+    def objects(vrf: str) -> Objects:
+        return Objects(geo.in_vrf(vrf) if vrf else geo, doubt)
+
+    def located(column: Any, vrfs: Any = None) -> Any:
+        if vrfs is None:
+            return objects("").of(column)
+        found = np.empty(len(column), object)
+        for rows, part, within in each_vrf(objects, column, vrfs):
+            found[rows] = within.of(part).to_pylist()
+        return pa.array(found, pa.string())
+
+    return _of_addresses(located)
+
+
+def _of_addresses(located: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of one column, of which DuckDB counts the arguments; `_in_vrf` finds the one of two in it."""
+
+    def answer(column: Any) -> Any:
+        return located(_one(column))
+
+    answer.located = located  # type: ignore[attr-defined] # of a function of our own
     return answer
 
 
-def _in_vrf(geo: GeoLookup, name: str, doubt: Doubt, first: Any, form: str) -> Callable[[Any, Any], Any]:
+def _in_vrf(first: Any, form: str) -> Callable[[Any, Any], Any]:
     """The function with the name of a VRF beside the address."""
 
     def answer(column: Any, vrfs: Any) -> Any:
         column = _one(column)
-        column = _unsigned(column) if form == "UHUGEINT" else column
-        return decoded(locate_in_doubt(geo, column, (name,), doubt, vrf=_one(vrfs)).column(0))
+        return first.located(_unsigned(column) if form == "UHUGEINT" else column, _one(vrfs))
 
     setattr(first, f"in_vrf_{form}", answer)  # as above: the first form is what the database holds
-    return answer
-
-
-def _json(geo: GeoLookup, doubt: Doubt) -> Callable[[Any], Any]:
-    objects = Objects(geo, doubt)
-
-    def answer(column: Any) -> Any:
-        return objects.of(_one(column))
-
     return answer
 
 

@@ -40,7 +40,8 @@ class GeoAccessor(Shortcuts[Any]):
     Results have the series' own index. Every method takes ``geo``, the GeoLookup that answers (if None, the one of the
     settings), and ``errors``: "null" for a missing value if an address is malformed, "raise" for an error. If fewer
     than half of 20 or more values are addresses, a `ColumnWarning` asks whether it is the right series. ``vrf`` is the
-    routing domain (VRF) of the addresses: a name, or a series of as many names; missing and empty ones stand for none.
+    routing domain (VRF) of the addresses: a name, or a series of as many names; missing and empty ones stand for
+    that of ``geo``.
     """
 
     def __init__(self, series: Any) -> None:

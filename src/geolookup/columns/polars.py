@@ -39,7 +39,8 @@ class GeoNamespace(Shortcuts[pl.Expr]):
     Eager, lazy and streaming alike. Every method takes ``geo``, the GeoLookup that answers (if None, the one of the
     settings), and ``errors``: "null" for null if an address is malformed, "raise" for an error. If fewer than half of
     20 or more values are addresses, a `ColumnWarning` asks whether it is the right column. ``vrf`` is the routing
-    domain (VRF) of the addresses: a name, or an expression of as many names; null and empty ones stand for none.
+    domain (VRF) of the addresses: a name, or an expression of as many names; null and empty ones stand for that of
+    ``geo``.
 
     The answers are named ``geo_country``, ``geo_asn``, …, or with another ``prefix``, and the struct of `locate`
     ``geo``, with plain names in it. Give another name as always: `alias`, or a keyword.

@@ -52,7 +52,7 @@ def locate(
     settings' state directory) is shipped to the executors by ``addFile``, once for each application, and each worker
     maps it once. A later sync does not change this frame. Executors need geolookup and pyarrow installed. An answer is
     null if the address is null, malformed or not covered. ``vrf`` is the column, of text, that names the routing domain
-    (VRF) of each address; null and empty text stand for none. The blocks of all VRFs are shipped then.
+    (VRF) of each address; null and empty text stand for that of ``geo``. The blocks of all VRFs are shipped then.
 
     :raises UnknownVrfError: in the worker, and so the job, if a row names a VRF that is not there
     :raises ColumnError: if the frame lacks a column or has one that would be added, or a field is unknown

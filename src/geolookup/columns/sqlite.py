@@ -18,6 +18,9 @@ _T = TypeVar("_T")
 _ANY_ADDRESS = "192.0.2.1"
 _log = logging.getLogger("geolookup")
 
+#: The function of the whole answer, beside those of the fields.
+_JSON = "json"
+
 __all__ = ["prepare_connection", "register"]
 
 
@@ -29,19 +32,18 @@ def register(connection: "sqlite3.Connection", geo: GeoLookup | None = None) -> 
     a query. True is 1, and false 0. With ``geo`` None, the state directory of the settings answers; it is opened at the
     first call. A `ColumnWarning` asks once whether it is the right column if fewer than half of the first 1,000 values
     are addresses. A second argument is the routing domain (VRF) of the address: geo_city(ip, vrf); NULL and empty text
-    stand for none.
+    stand for that of ``geo``.
 
     SQLite says of every error in a function only that there was one. The reason is logged, and geo_problem() answers
     with it; with NULL while all is well.
     """
     source = _Source(geo)
     connection.create_function("geo_problem", 0, source.problem)
-    for name in FIELDS:
+    for name in (*FIELDS, _JSON):
         # Not deterministic: else SQLite would let an index or a generated column keep answers that the next sync
         # changes.
         for count in (1, 2):  # with the name of a VRF
             connection.create_function(PREFIX + name, count, partial(_field, source, name))
-    connection.create_function("geo_json", 1, lambda value: source.ask(lambda geo: json_of(geo, value, source.doubt)))
 
 
 @HookimplMarker("sqlite_utils")
@@ -82,6 +84,7 @@ class _Source:
 
 def _field(source: _Source, name: str, value: Any, vrf: Any = None) -> Any:
     def answer(geo: GeoLookup) -> Any:
-        return field_of(geo.in_vrf(str(vrf)) if vrf not in (None, "") else geo, name, value, source.doubt)
+        within = geo.in_vrf(str(vrf)) if vrf not in (None, "") else geo
+        return json_of(within, value, source.doubt) if name == _JSON else field_of(within, name, value, source.doubt)
 
     return source.ask(answer)

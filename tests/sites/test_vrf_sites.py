@@ -10,6 +10,7 @@ from geolookup.sites.file import read_sites
 from geolookup.sites.plan import plan_sites
 from geolookup.state.editor import Editor
 from tests.cli.lookup.test_lookup import command
+from tests.sites.test_exports import folder as exported
 from tests.state.test_vrfs import state
 
 HEADER = "name,country,region,city,postalcode,latitude,longitude,dmacode,areacode,blocks\n"
@@ -178,3 +179,46 @@ def test_a_door_that_knows_no_vrfs_refuses_their_sites(editor: Editor, tmp_path:
     with pytest.raises(DataFileError, match="line 2: site 'Utrecht': it belongs to the VRF CUST-A"):
         plan_sites(editor, read_sites(str(sheet)))
     assert cities(editor) == {"": {"Paris"}}
+
+
+def test_exports_as_toml_are_one_file_when_they_are_appended(editor: Editor, tmp_path: Path) -> None:
+    editor.put_vrf_place("CUST-A", "Utrecht", country="NL", city="Utrecht", blocks=["10.1.2.0/24"])
+    parts, whole = (tmp_path / "global.toml", tmp_path / "vrf.toml"), tmp_path / "all.toml"
+    done("export", str(parts[0]))
+    done("export", str(parts[1]), "--vrf", "CUST-A")
+    whole.write_text("".join(part.read_text() for part in parts))
+    read = read_sites(str(whole))
+    assert [(site.name, site.vrf) for site in read] == [("Paris", ""), ("Utrecht", "CUST-A")]
+    assert len({site.made_at for site in read}) == 1
+    assert "nothing to change" in done("plan", str(whole))
+    editor.put_vrf_place("CUST-A", "Utrecht", country="NL", city="De Bilt", blocks=["10.1.2.0/24"])
+    asked = command("custom", "apply", str(whole))
+    assert (asked.returncode, b"Utrecht" in asked.stderr) == (3, True), asked.stderr
+    whole.write_text(whole.read_text().replace('made_at = "', "made_at = 7 # "))
+    with pytest.raises(DataFileError, match="made_at is text"):
+        read_sites(str(whole))
+
+
+def test_addresses_of_a_file_are_looked_up_in_what_a_server_or_its_lists_would_leave(
+    editor: Editor, tmp_path: Path
+) -> None:
+    addresses = tmp_path / "vips.txt"
+    addresses.write_text("10.1.2.3\n10.2.9.12\n10.200.0.1\n")
+    asked = ("custom", "plan", str(exported(tmp_path)), "--preset", "netbox-csv", "--addresses", str(addresses),
+             "--take", f"Munich={editor.sites()['Paris']}")  # fmt: skip
+    found = command(*asked)
+    told = found.stdout.decode()
+    assert "of 3 addresses, 2 change:" in told, found.stderr.decode()
+    assert "10.1.2.3\tParis, FR" in told
+    assert "--addresses are looked up in the global table" in found.stderr.decode()
+    same = command(*asked, "--json")
+    assert [each["ip"] for each in json.loads(same.stdout)["addresses"]["changed"]] == ["10.1.2.3", "10.2.9.12"]
+    assert {laid.place.city for laid in editor.custom()} == {"Paris"}, "nothing was changed"
+
+
+def test_a_sheet_of_vrfs_alone_changes_no_answer_of_the_global_table(editor: Editor, tmp_path: Path) -> None:
+    addresses, sheet = tmp_path / "vips.txt", tmp_path / "a.csv"
+    addresses.write_text("10.1.2.3\n")
+    sheet.write_text(SHEET)
+    told = done("plan", str(sheet), "--vrf", "CUST-A", "--addresses", str(addresses))
+    assert "of 1 address, 0 change" in told or "of 1 addresses, 0 change" in told

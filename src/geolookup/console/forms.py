@@ -78,8 +78,12 @@ class Form:
 
     def file(self, name: str) -> UploadFile | None:
         """A file that was chosen, None if none was."""
-        found = [each for each in self._fields.get(name, ()) if isinstance(each, UploadFile) and each.filename]
+        found = self.files(name)
         return found[0] if len(found) == 1 else None
+
+    def files(self, name: str) -> list[UploadFile]:
+        """The files that were chosen."""
+        return [each for each in self._fields.get(name, ()) if isinstance(each, UploadFile) and each.filename]
 
 
 def query(request: AnyRequest, name: str) -> str:
@@ -168,17 +172,19 @@ def dropped(request: AnyRequest) -> Iterator[tuple[str, Any]]:
         yield sent.filename, content_of(sent.filename, sent.file, limits, lambda: require_wanted(request))
 
 
-def read_dropped(request: AnyRequest) -> tuple[str, bytes]:
-    """The name of the form's file, and all of it, as it was sent.
+def read_dropped(request: AnyRequest) -> list[tuple[str, bytes]]:
+    """The names of the form's files, each with all of it, as it was sent.
 
     :raises NoFileError: if none was chosen
     """
     form: Form = request.state.form
-    sent = form.file("file")
-    if sent is None:
+    found = []
+    for sent in form.files("file"):
+        with contextlib.closing(sent.file):
+            found.append((sent.filename, sent.file.read()))
+    if not found:
         raise NoFileError("Choose a file first.")
-    with contextlib.closing(sent.file):
-        return sent.filename, sent.file.read()
+    return found
 
 
 def dropped_name(request: AnyRequest) -> str:

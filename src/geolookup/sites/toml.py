@@ -54,10 +54,12 @@ def read(path: str, text: str) -> tuple[str, list[tuple[dict[str, Any], Where]]]
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise DataFileError(f"{path}: has no [[site]] (for no site at all, write `site = []`)")
     lines.expect(len(tables))
-    made_at = document.get(MADE_AT, "")
-    if not isinstance(made_at, str):
+    # In an export that was appended to another the key belongs to the table before it. The oldest one counts: somebody
+    # may have changed any of the sites since then.
+    moments = [document.get(MADE_AT, ""), *(table.pop(MADE_AT) for table in tables if MADE_AT in table)]
+    if not all(isinstance(moment, str) for moment in moments):
         raise DataFileError(f"{path}, line {lines.of_key(MADE_AT)}: {MADE_AT} is text: leave it as an export wrote it")
-    return made_at, [
+    return min(filter(None, moments), default=""), [
         (table, Where(path=path, find=functools.partial(lines.find, number))) for number, table in enumerate(tables)
     ]
 

@@ -1,6 +1,7 @@
 """A sheet of sites in the browser: read, planned, applied, undone; and what else is kept: history, exports, backups."""
 
 import re
+import shutil
 import tarfile
 from collections.abc import Iterator
 from html import unescape
@@ -9,9 +10,13 @@ from typing import Any
 
 import pytest
 
+from geolookup.settings.table import Settings
 from geolookup.sites.file import read_sites
+from geolookup.sites.servers.server import read_exports
+from geolookup.sites.site import Problems
 from geolookup.sync.opening import open_editor
 from tests.files.test_workbooks import ods
+from tests.sites.test_exports import folder as exported
 from tests.support.data.two_sources import NOTHING, state
 from tests.support.users.running_console import RunningConsole, Visitor, hidden
 
@@ -287,3 +292,63 @@ def test_a_backup_is_written_where_it_is_asked_for(console: RunningConsole, visi
         assert archive.getnames()
     wrong = visitor.post("/backups", data={**hidden(page), "path": "backup.tar.gz"})
     assert (wrong.status_code, "give the whole path" in wrong.text) == (422, True)
+
+
+def test_a_sheet_with_vrfs_is_planned_and_applied(console: RunningConsole, visitor: Visitor) -> None:
+    text = "name,country,city,blocks,vrf\nOne,NL,Utrecht,10.1.2.0/24,CUST-A\nTwo,GB,London,10.1.2.0/24,CUST-B\n"
+    page = unescape(upload(visitor, text).text)
+    assert "Routing domains (VRFs): 2 changes" in page
+    assert "create One of the VRF CUST-A: 10.1.2.0/24" in page
+    made = visitor.post("/custom/sheet", data={**hidden(page), "step": "apply"})
+    assert "2 changes made from sites.csv" in unescape(made.text)
+    with open_editor(console.home) as editor:
+        assert editor.vrfs() == ["CUST-A", "CUST-B"]
+        assert editor.vrf_places("CUST-B")["Two"].city == "London"
+    again = upload(visitor, text)
+    assert "nothing to change" in again.text
+
+
+def test_a_sheet_of_one_vrf_is_told_which(console: RunningConsole, visitor: Visitor) -> None:
+    sent = visitor.post(
+        "/custom/sheet",
+        data={**hidden(visitor.get("/custom/sheet").text), "vrf": "CUST-C"},
+        files={"file": ("sites.csv", b"name,country,city,blocks\nOne,NL,Utrecht,10.1.2.0/24\n")},
+    )
+    assert "create One of the VRF CUST-C" in sent.text
+    visitor.post("/custom/sheet", data={**hidden(sent.text), "step": "apply"})
+    with open_editor(console.home) as editor:
+        assert list(editor.vrf_places("CUST-C")) == ["One"]
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_the_lists_of_netbox_are_chosen_at_once(
+    console: RunningConsole, browser: Any, tmp_path: Path, zipped: bool
+) -> None:
+    folder = exported(tmp_path, ranges=None, addresses=None)
+    chosen = sorted(folder.iterdir())
+    if zipped:
+        archive = Path(shutil.make_archive(str(tmp_path / "lists"), "zip", folder))
+        chosen = [archive]
+    tab = console.tab(browser).page()
+    tab.goto(f"{console.url}/custom/sheet")
+    tab.get_by_label("Your sheet").set_input_files(chosen)
+    tab.get_by_role("button", name="Show what it would change").click()
+    assert "read as the export of prefixes" in tab.get_by_role("region", name="How it is read").inner_text()
+    assert str(tmp_path) not in tab.content()
+    tab.get_by_role("button", name="Make these changes").click()
+    assert "changes made from" in tab.get_by_role("status").inner_text()
+    with open_editor(console.home) as editor:
+        there = read_exports([str(folder)], Settings(), Problems())
+        assert {site.name for site in there.sites if not site.vrf} <= set(editor.sites())
+        assert editor.vrfs() == sorted({site.vrf for site in there.sites if site.vrf})
+
+
+def test_an_export_that_is_missing_is_named(visitor: Visitor, tmp_path: Path) -> None:
+    folder = exported(tmp_path)
+    answer = visitor.post(
+        "/custom/sheet",
+        data=hidden(visitor.get("/custom/sheet").text),
+        files=[("file", (name, (folder / name).read_bytes())) for name in ("prefixes.csv", "ranges.csv")],
+    )
+    assert answer.status_code == 422
+    assert "prefixes.csv, ranges.csv: the export of sites is missing" in unescape(answer.text)

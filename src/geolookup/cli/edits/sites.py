@@ -5,34 +5,44 @@ import io
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypedDict, TypeVar
 
 import click
 
-from geolookup.cli import exit_codes, interrupt, output
+from geolookup.cli import interrupt, output
 from geolookup.cli.data import impact
 from geolookup.cli.edits.options import pass_editor
 from geolookup.cli.edits.showing import pending_objects, say_changes, say_pending
 from geolookup.cli.inputs import Tally, shown
 from geolookup.cli.options import delimiter_option, fields_of, json_option, load_settings, sheet_option, state_directory
 from geolookup.exports.target import open_target
-from geolookup.history.impact import ChangedAnswer, Comparison
+from geolookup.history.impact import Comparison
 from geolookup.history.impact import impact as find_impact
 from geolookup.history.preview import with_custom_layer
 from geolookup.model.errors import GeoLookupError, StateDamagedError, UnknownVrfError
 from geolookup.settings.sites import SERVER_KINDS
+from geolookup.sites.applying import Planned, apply_all, plan_all
 from geolookup.sites.file import Form, form_of, read_sites, write_sites
-from geolookup.sites.plan import SitesPlan, apply_sites, export_sites, plan_sites, preview_sites
-from geolookup.sites.servers.applying import ServerPlan, apply_server, plan_server
+from geolookup.sites.plan import export_sites, preview_sites
+from geolookup.sites.servers.applying import apply_server, plan_server
 from geolookup.sites.servers.server import ServerSites, read_exports, read_server
 from geolookup.sites.since import Conflict, Keep, Whose
 from geolookup.sites.site import Problems, Site
-from geolookup.sites.vrfs import VrfPlan, apply_vrfs, by_vrf, export_vrf, plan_vrfs
+from geolookup.sites.vrfs import by_vrf, export_vrf
 from geolookup.state.editor import Editor
 from geolookup.sync import words
 
 R = TypeVar("R")
+
+
+class _How(TypedDict):
+    """What the options say of what happens to sites."""
+
+    prune_all: bool
+    takes: Mapping[str, int | None]
+    keep: Keep
+
 
 _format_option = click.option(
     "--format", "form", type=click.Choice(["toml", "csv"]), help="The format of FILE, if its name does not tell."
@@ -143,53 +153,39 @@ def plan(
     """
     if addresses == "-" in files:
         raise click.UsageError("FILE and --addresses cannot both be standard input")
-    taken, keep = _taken(takes), _kept(keeps)
-    if (option := _inventory(files, server, preset, vrf=vrf, addresses=addresses, **reading)) is not None:
+    settings, more = load_settings(), _How(prune_all=prune_all, takes=_taken(takes), keep=_kept(keeps))
+    option = _inventory(files, server, preset, vrf=vrf, **reading)
+    found: Planned
+    if option is not None:
         with _reporting(_inventory_reader(files), report=report, as_json=as_json) as (there, problems):
-            planned = plan_server(editor, there, load_settings(), problems, prune_all=prune_all, takes=taken, keep=keep)
-        _say_server(planned, problems, option, as_json=as_json)
-        return exit_codes.DONE
-    with _reporting(_file_reader(_given(files), **reading), report=report, as_json=as_json) as (read, problems):
-        parts = by_vrf(read, vrf)
-        sites = parts.pop("", [])
-        of_vrfs = plan_vrfs(editor, parts, problems, keep) if parts else None
-        if of_vrfs is not None and not sites:
-            _say_vrfs(of_vrfs, problems, as_json=as_json)
-            return exit_codes.DONE
-        found = plan_sites(editor, sites, prune_all=prune_all, problems=problems, takes=taken, keep=keep)
+            found = plan_server(editor, there, settings, problems, **more)
+    else:
+        with _reporting(_file_reader(_given(files), **reading), report=report, as_json=as_json) as (read, problems):
+            found = plan_all(editor, by_vrf(read, vrf), settings, problems, **more)
     tally = Tally()
-    held = found.summary.reasons_to_hold(load_settings())
-    held += of_vrfs.reasons_to_hold(load_settings()) if of_vrfs is not None else []
-    answer = {**_plan_object(found, problems), "held": held}
-    if of_vrfs is not None:
-        answer["vrfs"] = [step.as_dict() for step in of_vrfs.changes]
-    changed: tuple[list[ChangedAnswer], int] | None = None
+    answers: dict[str, Any] = {}
+    shows: list[Callable[[], None]] = []
     if addresses is not None:
-        layer = preview_sites(editor, sites, prune_all=prune_all, takes=taken, keep=keep)
-        directory = state_directory(load_settings())
-        with with_custom_layer(directory, layer) as (before, after):
+        layer = editor.custom() if found.sites is None else preview_sites(editor, found.given, **more)
+        with with_custom_layer(state_directory(settings), layer) as (before, after):
             counts = find_impact(before, after)
             changed = impact.changed_of_file(Comparison(before, after), addresses, tally)
-        answer |= {"answers": counts.as_dict(), "addresses": impact.changed_objects(*changed)}
+        answers = {"answers": counts.as_dict(), "addresses": impact.changed_objects(*changed)}
+        shows = [lambda: impact.say_impact(counts, None), lambda: impact.say_changed(*changed)]
+        if found.vrfs is not None:
+            output.note("geolookup: --addresses are looked up in the global table: no block of a VRF answers there")
     if as_json:
-        output.json_result(answer)
+        output.json_result(_plan_object(found, problems) | answers)
         return tally.code
-    output.lines(found.summary.describe())
-    _say_steps(found)
-    if of_vrfs is not None:
-        _say_vrf_steps(of_vrfs)
-    if changed is not None:
-        impact.say_impact(counts, None)
-        impact.say_changed(*changed)
-    _say_conflicts((*found.conflicts, *(() if of_vrfs is None else of_vrfs.conflicts)))
-    if held:
-        output.warn(f"`geolookup custom apply` needs --accept for this: {'; '.join(held)}")
-    number = len(found.edits) + (0 if of_vrfs is None else len(of_vrfs.changes))
-    output.done(
-        f"{words.count(number, 'change')}: `geolookup custom apply` makes {'it' if number == 1 else 'them'}"
-        if number
-        else "nothing to change"
-    )
+    _say_plan(found)
+    for show in shows:
+        show()
+    _say_conflicts(found.conflicts)
+    command = " ".join(filter(None, ("geolookup custom apply", option)))
+    if found.held:
+        output.warn(f"`{command}` needs --accept for this: {'; '.join(found.held)}")
+    told = f"{words.count(found.number, 'change')}: `{command}` makes {'it' if found.number == 1 else 'them'}"
+    output.done(told if found.number else "nothing to change")
     return tally.code
 
 
@@ -245,58 +241,20 @@ def apply(
       geolookup custom apply --from netbox
       geolookup custom apply exports/ --preset netbox-csv
     """
-    settings, keep = load_settings(), _kept(keeps)
-    if (option := _inventory(files, server, preset, vrf=vrf, **reading)) is not None:
+    settings, more = load_settings(), _How(prune_all=prune_all, takes=_taken(takes), keep=_kept(keeps))
+    if _inventory(files, server, preset, vrf=vrf, **reading) is not None:
         with _reporting(_inventory_reader(files), report=report, as_json=as_json) as (there, problems):
-            done = apply_server(
-                editor,
-                there,
-                settings,
-                problems,
-                guarded=not accept,
-                prune_all=prune_all,
-                takes=_taken(takes),
-                keep=keep,
-            )
-        _say_server(done, problems, option, as_json=as_json, pending=editor)
-        return
-    guard = None if accept else settings
-    of_vrfs: VrfPlan | None = None
-    made: SitesPlan | None = None
-    file = _given(files)
-    with _reporting(_file_reader(file, **reading), report=report, as_json=as_json) as (read, problems):
-        parts = by_vrf(read, vrf)
-        sites = parts.pop("", [])
-        editor.sessions.back_up()
-        with editor.transaction():
-            if parts:
-                of_vrfs = apply_vrfs(editor, parts, file=shown(file), problems=problems, guard=guard, keep=keep)
-            if sites or not parts:
-                made = apply_sites(
-                    editor,
-                    sites,
-                    file=shown(file),
-                    prune_all=prune_all,
-                    guard=guard,
-                    problems=problems,
-                    takes=_taken(takes),
-                    keep=keep,
-                )
-    if made is None:
-        assert of_vrfs is not None
-        _say_vrfs(of_vrfs, problems, as_json=as_json, made=True)
-        return
+            made = apply_server(editor, there, settings, problems, guarded=not accept, **more)
+    else:
+        file, guard = _given(files), None if accept else settings
+        with _reporting(_file_reader(file, **reading), report=report, as_json=as_json) as (read, problems):
+            parts = by_vrf(read, vrf)
+            made = apply_all(editor, parts, file=shown(file), guard=guard, problems=problems, **more)
     if as_json:
-        more = {} if of_vrfs is None else {"vrfs": [step.as_dict() for step in of_vrfs.changes]}
-        output.json_result({**_plan_object(made, problems), **more, "pending": pending_objects(editor)})
+        output.json_result({**_plan_object(made, problems), "pending": pending_objects(editor)})
         return
-    output.lines(made.summary.describe())
-    _say_steps(made)
-    number = len(made.edits)
-    if of_vrfs is not None:
-        _say_vrf_steps(of_vrfs)
-        number += len(of_vrfs.changes)
-    output.done(f"{words.count(number, 'change')} made" if number else "nothing to change")
+    _say_plan(made)
+    output.done(f"{words.count(made.number, 'change')} made" if made.number else "nothing to change")
     say_pending(editor)
 
 
@@ -414,35 +372,6 @@ def _inventory(files: tuple[str, ...], server: str | None, preset: str | None, *
     return f"--from {server}" if preset is None else shlex.join((*files, "--preset", preset))
 
 
-def _say_server(
-    found: ServerPlan, problems: Problems, option: str, *, as_json: bool, pending: Editor | None = None
-) -> None:
-    """Say a plan of a server's sites; with ``pending``, that it was made there."""
-    if as_json:
-        answer = {**_plan_object(found.sites, problems), "held": list(found.held)}
-        if found.vrfs is not None:
-            answer["vrfs"] = [step.as_dict() for step in found.vrfs.changes]
-        output.json_result(answer | ({} if pending is None else {"pending": pending_objects(pending)}))
-        return
-    output.lines(found.sites.summary.describe())
-    _say_steps(found.sites)
-    if found.vrfs is not None:
-        _say_vrf_steps(found.vrfs)
-    _say_conflicts(found.conflicts)
-    command = f"`geolookup custom apply {option}"
-    if found.held:
-        output.warn(f"{command}` needs --accept for this: {'; '.join(found.held)}")
-    number = words.count(found.number, "change")
-    if not found.number:
-        output.done("nothing to change")
-    elif pending is None:
-        output.done(f"{number}: {command}` makes {'it' if found.number == 1 else 'them'}")
-    else:
-        output.done(f"{number} made")
-    if pending is not None:
-        say_pending(pending)
-
-
 def _taken(takes: tuple[str, ...]) -> dict[str, int | None]:
     """The values of ``--take``, by site."""
     found: dict[str, int | None] = {}
@@ -506,44 +435,37 @@ def _say_conflicts(conflicts: Sequence[Conflict]) -> None:
         )
 
 
-def _say_vrfs(found: VrfPlan, problems: Problems, *, as_json: bool, made: bool = False) -> None:
-    """Say a plan of VRFs alone, or what was made of it."""
-    held = [] if made else found.reasons_to_hold(load_settings())
-    if as_json:
-        changed = [each.as_dict() for each in problems.asked]
-        output.json_result({"vrfs": [step.as_dict() for step in found.changes], "held": held, "changed_since": changed})
-        return
-    _say_vrf_steps(found)
-    _say_conflicts(found.conflicts)
-    if held:
-        output.warn(f"`geolookup custom apply` needs --accept for this: {'; '.join(held)}")
-    number = len(found.changes)
-    told = f"{words.count(number, 'change')}{' made' if made else ': `geolookup custom apply` makes them'}"
-    output.done(told if number else "nothing to change")
-
-
-def _say_vrf_steps(found: VrfPlan) -> None:
-    output.lines(found.describe())
-    for step in found.changes:
-        output.done(step.describe())
-
-
-def _plan_object(found: SitesPlan, problems: Problems) -> dict[str, Any]:
+def _plan_object(found: Planned, problems: Problems) -> dict[str, Any]:
+    sites, vrfs = found.sites, found.vrfs
     return {
-        "summary": found.summary.as_dict(),
-        "elsewhere": found.elsewhere.as_dict(),
-        "changes": [step.as_dict() for step in found.edits],
-        "claims": [step.as_dict() for step in found.changes if step.kind == "claim"],
-        "sites": found.names,
+        **(
+            {}
+            if sites is None
+            else {
+                "summary": sites.summary.as_dict(),
+                "elsewhere": sites.elsewhere.as_dict(),
+                "changes": [step.as_dict() for step in sites.edits],
+                "claims": [step.as_dict() for step in sites.changes if step.kind == "claim"],
+                "sites": sites.names,
+                "notes": list(sites.notes),
+            }
+        ),
+        **({} if vrfs is None else {"vrfs": [step.as_dict() for step in vrfs.changes]}),
         "reading": problems.said,
+        "held": list(found.held),
         "changed_since": [each.as_dict() for each in problems.asked],
-        "notes": list(found.notes),
     }
 
 
-def _say_steps(found: SitesPlan) -> None:
-    say_changes(found.changes)
-    for told in found.elsewhere.describe():
-        output.done(told)
+def _say_plan(found: Planned) -> None:
+    if found.sites is not None:
+        output.lines(found.sites.summary.describe())
+        say_changes(found.sites.changes)
+        for told in found.sites.elsewhere.describe():
+            output.done(told)
     for told in found.notes:
         output.note(told)
+    if found.vrfs is not None:
+        output.lines(found.vrfs.describe())
+        for step in found.vrfs.changes:
+            output.done(step.describe())

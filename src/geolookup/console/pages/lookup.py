@@ -45,7 +45,8 @@ def look_up(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     values: dict[str, Any] = dict.fromkeys(
         ("match", "explained", "correct", "error", "pieces", "rest", "picture", "facts", "sites", "more_sites", "home")
     )
-    status, vrf = 200, query(request, "vrf")
+    status, chosen = 200, request.query_params.get("vrf")
+    vrf = console.settings().vrf if chosen is None else query(request, "vrf")
     if not asked:
         values["home"] = home(console)
     else:
@@ -83,8 +84,7 @@ def _sites(console: Console, asked: str) -> list[tuple[Geolocation, str]]:
 
 
 def _answer(console: Console, asked: str, *, vrf: str, why: bool) -> dict[str, Any]:
-    geo = console.geo()
-    geo = geo.in_vrf(vrf) if vrf else geo
+    geo = console.geo().in_vrf(vrf)
     if "://" in asked:
         parse(asked)  # a URL is no network, though it has a slash: this says what to look up
     block = _block(asked)
@@ -92,7 +92,8 @@ def _answer(console: Console, asked: str, *, vrf: str, why: bool) -> dict[str, A
         found, rest = geo.with_snapshot(lambda snapshot: pieces(snapshot, block, _MOST_PIECES))
         answers = {piece.match.geolocation if piece.match else None for piece in found}
         same = found[0].match if len(answers) == 1 and rest is None else None
-        return {"pieces": found, "rest": rest, "correct": _correct(block, same), "block": block}
+        of_vrf = any(piece.match is not None and piece.match.vrf for piece in found)
+        return {"pieces": found, "rest": rest, "correct": None if of_vrf else _correct(block, same), "block": block}
     match, network = geo.match(block.startip), geo.network(block.startip)
     at_once = geo.with_snapshot(_explained_soon)
     found_block = block if match is None else IPBlock.from_ends(match.first, match.last)
@@ -103,7 +104,7 @@ def _answer(console: Console, asked: str, *, vrf: str, why: bool) -> dict[str, A
         "match": match,
         "network": network,
         "who": "" if network is None else network_text(network.facts),
-        "site": None if match is None else match.site,
+        "own": match is not None and match.layer == "custom" and match.vrf is None,
         "country_names": countries(),
         "has_coordinates": place is not None and place.latitude is not None and place.longitude is not None,
         **folded,
@@ -161,7 +162,7 @@ def count_file(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """Count the addresses of a log or a list by country and by city."""
     name = dropped_name(request)
     try:
-        found = count_dropped(request, console.geo())
+        found = count_dropped(request, console.geo().in_vrf(console.settings().vrf))
     except GeoLookupError as error:
         return console.page(request, "count.html", 422, error=str(error), counts=None, name=name)
     return console.page(request, "count.html", error=None, counts=found, name=name, **_groups(found))

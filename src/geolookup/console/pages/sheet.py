@@ -3,8 +3,11 @@
 import contextlib
 import io
 import secrets
+import tempfile
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from litestar import get, post
@@ -17,11 +20,15 @@ from geolookup.console.wording import saved, unread
 from geolookup.history.preview import EditPreview, preview_edit
 from geolookup.model.errors import EditError, GeoLookupError
 from geolookup.settings.table import Settings
+from geolookup.sites.applying import Planned, apply_all, plan_all
 from geolookup.sites.file import read_sites, sheets_of
-from geolookup.sites.plan import SitesPlan, apply_sites, plan_sites
+from geolookup.sites.plan import apply_sites
+from geolookup.sites.servers.applying import apply_server, plan_server
+from geolookup.sites.servers.server import ServerSites, read_exports
 from geolookup.sites.since import Keep, Whose
 from geolookup.sites.site import Problems, Site
 from geolookup.sites.undo import Undone, plan_undo, undo
+from geolookup.sites.vrfs import by_vrf
 from geolookup.state.editor import Editor
 from geolookup.sync import words
 
@@ -33,33 +40,76 @@ _AT_ONCE_SEGMENTS = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sheet:
-    """An uploaded sheet, as long as its plan is looked at; ``sheet`` is the chosen one of its workbook."""
+    """An uploaded sheet, as long as its plan is looked at; or the lists that NetBox or Nautobot exported as CSV.
+
+    ``sheet`` is the chosen one of its workbook. Sites that name no VRF are of ``vrf``, if there is one.
+    """
 
     number: str
-    name: str
-    content: bytes = field(repr=False)
+    files: Sequence[tuple[str, bytes]] = field(repr=False)
     sheet: str | None = None
+    vrf: str = ""
 
-    def read(self, settings: Settings) -> tuple[list[Site], Problems]:
-        """Its sites, and what is wrong with others.
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return ", ".join(name for name, _ in self.files)
 
-        :raises DataFileError: if it cannot be read
+    @property
+    def is_export(self) -> bool:
+        """True if it is several lists: as files, or in an archive."""
+        return len(self.files) > 1 or self.name.lower().endswith(".zip")
+
+    def plan(self, editor: Editor, settings: Settings, keep: Keep) -> tuple[Planned, list[str]]:
+        """What it would change, and how it was read.
+
+        :raises DataFileError: if it cannot be read, or sites cannot be made as they are there
         """
         problems = Problems()
+        if self.is_export:
+            found = plan_server(editor, self._exports(settings, problems), settings, problems, keep=keep)
+        else:
+            found = plan_all(editor, self._parts(settings, problems), settings, problems, keep=keep)
+        return found, problems.said
+
+    def apply(self, editor: Editor, settings: Settings, keep: Keep, *, guarded: bool) -> Planned:
+        """Make it so.
+
+        :raises GeoLookupError: as `apply_all` does; nothing was changed
+        """
+        problems = Problems()
+        if self.is_export:
+            there = self._exports(settings, problems)
+            return apply_server(editor, there, settings, problems, guarded=guarded, keep=keep)
+        parts, guard = self._parts(settings, problems), settings if guarded else None
+        return apply_all(editor, parts, file=self.name, guard=guard, problems=problems, keep=keep)
+
+    def _parts(self, settings: Settings, problems: Problems) -> dict[str, list[Site]]:
         sites = read_sites(
             self.name,
-            stream=io.BytesIO(self.content),
+            stream=io.BytesIO(self.files[0][1]),
             sheet=self.sheet,
             fields=settings.sites.fields,
             problems=problems,
             vrf_global=settings.sites.vrf_global,
         )
-        return sites, problems
+        return by_vrf(sites, self.vrf)
+
+    def _exports(self, settings: Settings, problems: Problems) -> ServerSites:
+        with tempfile.TemporaryDirectory(prefix="geolookup-") as folder:
+            names = {}
+            for number, (name, content) in enumerate(self.files):
+                path = Path(folder, str(number))  # a name that comes from outside is for messages alone
+                path.write_bytes(content)
+                names[str(path)] = name
+            return read_exports([*names], settings, problems, shown=names.__getitem__)
 
     def sheets(self) -> list[str]:
         """The sheets of the workbook, if it has several; of what cannot be read none."""
+        if self.is_export:
+            return []
         with contextlib.suppress(GeoLookupError):
-            return sheets_of(self.name, io.BytesIO(self.content))
+            return sheets_of(self.name, io.BytesIO(self.files[0][1]))
         return []
 
 
@@ -70,9 +120,9 @@ class _Kept:
         self._lock = threading.Lock()
         self._latest: dict[int, _Sheet] = {}
 
-    def keep(self, console: Console, name: str, content: bytes) -> _Sheet:
+    def keep(self, console: Console, files: Sequence[tuple[str, bytes]], vrf: str) -> _Sheet:
         """Keep a sheet in place of the one before."""
-        return self._keep(console, _Sheet(number=secrets.token_urlsafe(9), name=name, content=content))
+        return self._keep(console, _Sheet(number=secrets.token_urlsafe(9), files=files, vrf=vrf))
 
     def choose(self, console: Console, found: _Sheet, sheet: str) -> _Sheet:
         """Keep it with the choice of one of its sheets."""
@@ -118,7 +168,7 @@ def sheet(request: AnyRequest, console: NamedDependency[Console]) -> Html:
             if form.text("which"):
                 found = _kept.choose(console, found, form.as_sent("which"))
         else:
-            found = _kept.keep(console, *read_dropped(request))
+            found = _kept.keep(console, read_dropped(request), form.text("vrf"))
         return _plan(request, console, found, _keep_of(form))
     except GeoLookupError as error:
         return _page(
@@ -138,49 +188,39 @@ def _keep_of(form: Form) -> Keep:
 
 
 def _plan(request: AnyRequest, console: Console, found: _Sheet, keep: Keep) -> Html:
-    sites, problems = found.read(console.settings())
     editor = console.editor()
-    plan = plan_sites(editor, sites, problems=problems, keep=keep)
+    plan, said = found.plan(editor, console.settings(), keep)
     preview: EditPreview | None = None
-    if plan.edits and not plan.conflicts:
+    if plan.sites is not None and plan.sites.edits and not plan.conflicts:
 
         def applied(editor: Editor) -> None:
-            apply_sites(editor, sites, file=found.name, keep=keep)
+            apply_sites(editor, plan.given, file=found.name, keep=keep)
 
         preview = preview_edit(console.directory(), editor, applied, most=_AT_ONCE_SEGMENTS, whole=True)
-    return _page(
-        request,
-        console,
-        sheet=found,
-        plan=plan,
-        said=problems.said,
-        keep=keep,
-        preview=preview,
-        held=plan.summary.reasons_to_hold(console.settings()),
-        seen=_seen(plan),
-    )
+    return _page(request, console, sheet=found, plan=plan, said=said, keep=keep, preview=preview, seen=_seen(plan))
 
 
-def _seen(plan: SitesPlan) -> str:
+def _seen(plan: Planned) -> str:
     """The form's mark of a plan: another text if the plan is another one."""
-    steps = [(str(each.kind), each.site, each.fields, str(each.block)) for each in plan.changes]
-    return digest_of([*steps, plan.summary.describe()])
+    sites = () if plan.sites is None else plan.sites.changes
+    steps = [(str(each.kind), each.site, each.fields, str(each.block)) for each in sites]
+    of_vrfs = [] if plan.vrfs is None else [each.describe() for each in plan.vrfs.changes]
+    return digest_of([*steps, [] if plan.sites is None else plan.sites.summary.describe(), of_vrfs])
 
 
 def _apply(console: Console, form: Form) -> Html:
     found = _kept.get(console, form.text("sheet"))
-    sites, problems = found.read(console.settings())
     editor = console.editor()
-    guard = None if form.text("accept") else console.settings()
     editor.sessions.back_up()  # which a transaction cannot
     with editor.transaction():  # which forgets all of it, if it is not what was shown
-        made = apply_sites(editor, sites, file=found.name, guard=guard, problems=problems, keep=_keep_of(form))
+        made = found.apply(editor, console.settings(), _keep_of(form), guarded=not form.text("accept"))
         if _seen(made) != form.text("seen"):
             raise EditError(
                 "the sites were changed meanwhile: nothing was done. Upload the sheet again to look once more"
             )
-    number = len(made.edits)
-    told = f"{words.count(number, 'change')} made from {found.name}" if number else "Nothing had to be changed"
+    told = (
+        f"{words.count(made.number, 'change')} made from {found.name}" if made.number else "Nothing had to be changed"
+    )
     return console.go("/custom/sheet", saved(told, editor))
 
 
@@ -215,7 +255,7 @@ def _step(undone: Undone) -> str:
 
 
 def _page(request: AnyRequest, console: Console, status: int = 200, **values: Any) -> Html:
-    names = ("sheet", "plan", "preview", "held", "seen", "error", "said", "keep", "sheets")
+    names = ("sheet", "plan", "preview", "seen", "error", "said", "keep", "sheets")
     given: dict[str, Any] = {**dict.fromkeys(names), **values}
     return console.page(request, "sheet.html", status, shown=_MOST_STEPS, **given)
 

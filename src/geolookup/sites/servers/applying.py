@@ -6,7 +6,7 @@ VRFs that are gone there are emptied here. What waits for a person is kept there
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Final, Literal
 
 import msgspec
@@ -14,11 +14,11 @@ import msgspec
 from geolookup.base.text import count
 from geolookup.model.errors import ChangedSinceError, TooMuchGoneError, WideBlockError
 from geolookup.settings.table import Settings
-from geolookup.sites.plan import SitesPlan, apply_sites, plan_sites
+from geolookup.sites.applying import Planned, apply_all, plan_all
 from geolookup.sites.servers.server import ServerSites, read_server
-from geolookup.sites.since import Conflict, Keep
+from geolookup.sites.since import Keep
 from geolookup.sites.site import Problems
-from geolookup.sites.vrfs import VrfPlan, apply_vrfs, by_vrf, plan_vrfs
+from geolookup.sites.vrfs import by_vrf
 from geolookup.state.editor import Editor
 from geolookup.state.edits.local import SITES_WAIT
 from geolookup.sync.sites import SitesRun
@@ -41,25 +41,6 @@ class _Last(msgspec.Struct):
     edits: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerPlan:
-    """The steps that make the sites those of the server, and the reasons for which a person must look first."""
-
-    sites: SitesPlan
-    vrfs: VrfPlan | None
-    held: tuple[str, ...]
-
-    @property
-    def conflicts(self) -> tuple[Conflict, ...]:
-        """The sites that somebody changed here since the last apply, and of which nobody says what stays."""
-        return (*self.sites.conflicts, *(() if self.vrfs is None else self.vrfs.conflicts))
-
-    @property
-    def number(self) -> int:
-        """The number of steps."""
-        return len(self.sites.edits) + (0 if self.vrfs is None else len(self.vrfs.changes))
-
-
 def plan_server(
     editor: Editor,
     found: ServerSites,
@@ -69,19 +50,14 @@ def plan_server(
     prune_all: bool = False,
     takes: Mapping[str, int | None] | None = None,
     keep: Keep = _NOTHING_SAID,
-) -> ServerPlan:
+) -> Planned:
     """The steps that `apply_server` would make; nothing is changed. ``keep`` is as in `plan_sites`.
 
     :raises DataFileError: if sites cannot be made as they are there: names each
     """
     last = _last(editor)
-    parts = _parts(found, last)
-    sites = parts.pop("", [])
-    vrfs = plan_vrfs(editor, parts, problems, keep) if parts else None
-    made = plan_sites(editor, sites, prune_all=prune_all, problems=problems, takes=takes, keep=keep)
-    held = [*_fewer(last, found, settings), *made.summary.reasons_to_hold(settings)]
-    held += [] if vrfs is None else vrfs.reasons_to_hold(settings)
-    return ServerPlan(sites=made, vrfs=vrfs, held=tuple(held))
+    plan = plan_all(editor, _parts(found, last), settings, problems, prune_all=prune_all, takes=takes, keep=keep)
+    return replace(plan, held=(*_fewer(last, found, settings), *plan.held))
 
 
 def apply_server(
@@ -94,7 +70,7 @@ def apply_server(
     prune_all: bool = False,
     takes: Mapping[str, int | None] | None = None,
     keep: Keep = _NOTHING_SAID,
-) -> ServerPlan:
+) -> Planned:
     """Make the sites those of the server, all in one transaction, or nothing.
 
     :raises DataFileError: if sites cannot be made as they are there; nothing was changed
@@ -112,17 +88,13 @@ def apply_server(
                 f"{found.origin}: {'; '.join(fewer)}. If it is meant, apply it with --accept. Nothing was changed"
             )
         parts = _parts(found, last)
-        sites = parts.pop("", [])
-        vrfs = (
-            apply_vrfs(editor, parts, file=found.origin, problems=problems, guard=guard, keep=keep) if parts else None
-        )
-        made = apply_sites(
+        made = apply_all(
             editor,
-            sites,
+            parts,
             file=found.origin,
-            prune_all=prune_all,
             guard=guard,
             problems=problems,
+            prune_all=prune_all,
             takes=takes,
             keep=keep,
         )
@@ -135,9 +107,9 @@ def apply_server(
             kept.digest, kept.edits = _digest(found), session.outbox.head
             session.outbox.keep_setting(_LAST, msgspec.json.encode(kept).decode())
             session.outbox.keep_setting(SITES_WAIT, "")
-            for vrf in parts:  # all of this is one apply: what it changed elsewhere is no news to a VRF
+            for vrf in filter(None, parts):  # all of this is one apply: what it changed elsewhere is no news to a VRF
                 session.steps.note_apply(vrf)
-    return ServerPlan(sites=made, vrfs=vrfs, held=())
+    return made
 
 
 def _last(editor: Editor) -> _Last:
@@ -161,8 +133,8 @@ def _digest(found: ServerSites) -> str:
 
 
 def _parts(found: ServerSites, last: _Last) -> dict[str, list]:  # type: ignore[type-arg]
-    """The sites by VRF, also those that had some the last time."""
-    return {**{vrf: [] for vrf in last.vrfs if last.url == found.origin}, **by_vrf(found.sites, None)}
+    """The sites by VRF, also of those that had some the last time, and of the global table, which is complete."""
+    return {"": [], **{vrf: [] for vrf in last.vrfs if last.url == found.origin}, **by_vrf(found.sites, None)}
 
 
 def _fewer(last: _Last, found: ServerSites, settings: Settings) -> list[str]:
@@ -205,7 +177,7 @@ def run_server(editor: Editor, settings: Settings) -> SitesRun:
         sites=len(found.sites),
         changes=plan.number,
         reasons=(*plan.held, *changed),
-        notes=(*problems.said, *plan.sites.notes),
+        notes=(*problems.said, *plan.notes),
         plan=look,
         apply=f"{make}{' --accept' if plan.held else ''}",
     )
@@ -215,7 +187,7 @@ def run_server(editor: Editor, settings: Settings) -> SitesRun:
 
 def _planned_or_applied(
     editor: Editor, found: ServerSites, settings: Settings, problems: Problems
-) -> tuple[ServerPlan, Literal["applied", "unchanged", "planned", "held"]]:
+) -> tuple[Planned, Literal["applied", "unchanged", "planned", "held"]]:
     if settings.sites.apply == "apply":
         try:
             made = apply_server(editor, found, settings, problems, guarded=True)

@@ -11,7 +11,7 @@ import csv
 import html
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -140,8 +140,12 @@ def _said(cell: str) -> str:
     return "" if text in _NOTHING else text
 
 
-def read(paths: Sequence[str], settings: SitesSettings, problems: Problems) -> Inventory:
+def read(
+    paths: Sequence[str], settings: SitesSettings, problems: Problems, shown: Callable[[str], str] = str
+) -> Inventory:
     """All that exports say of sites and their networks; ``paths`` are files, or folders that hold them.
+
+    ``shown`` makes of the path of a file what messages call it.
 
     :raises DataFileError: if one cannot be read, is of no list, or is of the same list as another; or if that of the
         sites, or of the prefixes, is missing
@@ -151,10 +155,10 @@ def read(paths: Sequence[str], settings: SitesSettings, problems: Problems) -> I
         for path in paths:
             if not os.path.exists(path):
                 raise DataFileError(f"{path}: cannot be read: no such file")
-            opened = stack.enter_context(contextlib.closing(Opened(path, _LIMITS)))
+            opened = stack.enter_context(contextlib.closing(Opened(path, _LIMITS, name=shown(path))))
             for member in opened.members:
                 _sort(member, found, problems, alone=len(opened.members) == 1)
-        _refuse_missing(found, settings, paths)
+        _refuse_missing(found, settings, [*map(shown, paths)])
         lists = {kind: list(export.lines()) for kind, export in found.items()}
     return _Reading(lists, settings, problems).inventory()
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,12 +59,16 @@ def read_server(settings: Settings, problems: Problems) -> ServerSites:
     return _as_sites(found, settings, problems, sites.url, f"{program} {'.'.join(map(str, version))}")
 
 
-def read_exports(paths: Sequence[str], settings: Settings, problems: Problems) -> ServerSites:
+def read_exports(
+    paths: Sequence[str], settings: Settings, problems: Problems, *, shown: Callable[[str], str] = str
+) -> ServerSites:
     """The same, of the lists that such a server exported as CSV: ``paths`` are files, or folders that hold them.
+
+    ``shown`` makes of the path of a file what messages call it.
 
     :raises DataFileError: if one cannot be read or is no such list, or one that is needed is missing
     """
-    found = exports.read(paths, settings.sites, problems)
+    found = exports.read(paths, settings.sites, problems, shown)
     return _as_sites(found, settings, problems, exports.ORIGIN, "exports")
 
 

@@ -147,8 +147,8 @@ def test_ndjson_has_one_object_an_address_in_their_order() -> None:
         ("ip", "8.0.0.1"), ("locid", 1), ("country", "US"), ("region", "CA"), ("city", "city 1"),
         ("postalcode", "94103"), ("latitude", 37.5), ("longitude", -122.0), ("dmacode", ""), ("areacode", ""),
         ("first", "8.0.0.0"), ("last", "8.7.255.255"), ("layer", "default"), ("pending", False), ("source", "service"),
-        ("network", "8.0.0.0/13"), ("site", None), ("vrf", None), ("country_name", "United States"), ("continent_code", "NA"),
-        ("region_code", "CA"),
+        ("network", "8.0.0.0/13"), ("site", None), ("vrf", None), ("country_name", "United States"),
+        ("continent_code", "NA"), ("region_code", "CA"),
         ("region_name", None), ("time_zone", None), ("accuracy_radius", None), ("is_in_european_union", False),
         *((name, None) for name in NETWORK_FACTS),
     ]  # fmt: skip

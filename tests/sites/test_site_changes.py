@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import os
 import re
+import sqlite3
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,7 +20,9 @@ from geolookup.model.types import FIELD_NAMES, PROVISIONAL_LOCID, IPBlock
 from geolookup.sites.file import read_sites, write_sites
 from geolookup.sites.plan import apply_sites, export_sites, plan_sites
 from geolookup.sites.site import Site
+from geolookup.sites.undo import undo
 from geolookup.state.editor import Editor
+from geolookup.state.edits.outbox import kept, outbox, row
 from geolookup.state.publishing.directory import StateDirectory
 from tests.state.edits.editing import acknowledge
 from tests.support.data.states import place, publish
@@ -402,3 +405,28 @@ def test_an_exported_name_is_made_of_city_and_country_and_of_the_locid_where_tha
         "city -5 DE": "city -5",
     }
     assert editor.sites().keys() == {"Ulm DE -4"}, "exporting records nothing"
+
+
+def test_an_apply_of_few_changes_reads_each_edit_once_and_the_blocks_of_a_site_are_written_once(
+    editor: Editor, home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = [site(f"Site {n}", *(f"10.{n}.{block}.0-10.{n}.{block}.255" for block in range(40))) for n in range(20, 25)]
+    apply_sites(editor, many, file="sites.toml")
+    rows = len(editor.outbox())
+    assert rows == 5 * 41
+    lines = [line for line in StateDirectory(home).edits.history() if line["what"] == "create"]
+    assert [len(line["after"]["blocks"]) for line in lines] == [40] * 5, "a site's line has all that it got"
+    assert not [line for line in StateDirectory(home).edits.history() if line["what"] == "add_block"]
+    with contextlib.closing(sqlite3.connect(os.path.join(home, "edits.db"))) as database:
+        ((longest,),) = database.execute("SELECT max(length(base)) FROM outbox").fetchall()
+    assert longest < 300, "an edit has no blocks that the same apply gave"
+    read = []
+    real = row.read_row
+    for module in (kept, outbox):
+        monkeypatch.setattr(module, "read_row", lambda found: read.append(found[0]) or real(found))
+    few = [replace(many[0], fields={**many[0].fields, "city": "Bonn"}), *many[1:]]
+    made = apply_sites(Editor(home), few, file="sites.toml")
+    assert [change.kind for change in made.changes] == ["update"]
+    assert len(read) <= rows + 1
+    undo(Editor(home))
+    assert not plan_sites(Editor(home), many).changes

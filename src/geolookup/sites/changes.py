@@ -12,7 +12,7 @@ from geolookup.model.types import Geolocation, IPBlock
 from geolookup.sites.site import block_text, blocks_text
 from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.payload import values_of
-from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow
+from geolookup.state.edits.outbox.row import OutboxRow
 from geolookup.state.edits.places.place import Content, Intent
 from geolookup.state.edits.superfluous import superfluous
 
@@ -182,9 +182,7 @@ def take_back(editor: Editor, wanted: Mapping[int, Content | None], names: Mappi
     with editor.sessions.transaction() as session:
         locals_of = {shown: session.local(shown) for shown in wanted}
         shown_of = {local: shown for shown, local in locals_of.items()}
-        rows = superfluous(
-            session.outbox.rows(*PENDING_STATES), {locals_of[shown]: content for shown, content in wanted.items()}
-        )
+        rows = superfluous(session.pending(), {locals_of[shown]: content for shown, content in wanted.items()})
         if rows:
             session.take_back(rows)
     return [

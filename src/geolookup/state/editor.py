@@ -31,7 +31,7 @@ from geolookup.state.base.sqlite import RUN_WAIT_S
 from geolookup.state.edits import decisions
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.outbox.outbox import Outbox
-from geolookup.state.edits.outbox.payload import described, values_of
+from geolookup.state.edits.outbox.payload import content_of, values_of
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.edits.places.place import Content, Intent
 from geolookup.state.edits.places.reconcile import Hold
@@ -216,7 +216,7 @@ class Editor:
                 for row in mine:
                     session.outbox.change(row.id, state=State.DROPPED, problem="deleted before it was sent")
                 session.forget(shown)
-                session.record("delete", shown, described(laid.place), None, "forgotten: it was never sent")
+                session.record("delete", shown, content_of(laid.place), None, "forgotten: it was never sent")
                 return
             session.add(Intent(what="delete"), local, shown)
 
@@ -319,7 +319,7 @@ class Editor:
 
     def has_service(self) -> bool:
         """True if a service is in the stack: without one every edit is final, and nothing waits to be pushed."""
-        return has_service(self._directory.require_current().published)
+        return has_service(self._sessions.published)
 
     def get(self, locid: int) -> Laid:
         """One custom geolocation, by the service's locid or a provisional one.
@@ -543,6 +543,12 @@ class Sessions:
         if found is None and here.task is not None:
             found = self._under_way.get(here._replace(task=None))  # around the whole event loop
         return None if found is None else found[0]
+
+    @property
+    def published(self) -> dict[str, Any]:
+        """The record of what is published: of the session under way what its edits are laid over."""
+        session = self._session
+        return self._directory.require_current().published if session is None else session.published
 
     def _require_no_other_task(self) -> None:
         """See that no other task of this thread is in a transaction: it holds the lock, and cannot go on meanwhile.

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from geolookup.model.checked import wrong_name
@@ -18,7 +19,7 @@ from geolookup.state.edits.outbox.history import begin_step, insert_history
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.payload import content_of, described, geolocation, values_of
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
-from geolookup.state.edits.places.place import Content, Intent
+from geolookup.state.edits.places.place import Blocks, Content, Intent
 from geolookup.state.edits.steps import SITES, Steps
 from geolookup.state.edits.vrfs import VrfPlaces
 from geolookup.state.generations.cache import Cache, digest
@@ -65,6 +66,16 @@ class Left(NamedTuple):
     sequence: int
     head: int
     layer: dict[int, Laid]
+
+
+class _HistoryLine(msgspec.Struct):
+    """A line of the history that is not written yet: the next edit may belong to it."""
+
+    what: str
+    before: Content | None
+    after: Content | None
+    outcome: str
+    at: str
 
 
 #: The file of a name that no file gave.
@@ -136,6 +147,9 @@ class EditSession:
         self._layer: dict[int, Laid] | None = None
         self._known_aliases: dict[int, int] | None = None
         self._owners: dict[IPBlock, int] | None = None
+        #: The blocks that each geolocation had before the first edit of it, and the last line of its history.
+        self._seen: dict[int, Blocks] = {}
+        self._lines: dict[int, _HistoryLine] = {}
 
     @property
     def published(self) -> dict[str, Any]:
@@ -143,7 +157,8 @@ class EditSession:
         return self._current.published
 
     def left(self) -> tuple[dict[int, Laid], dict[int, str]]:
-        """The layer as the edits leave it, and the names of its sites by number."""
+        """The layer as the edits leave it, and the names of its sites by number; the history is written."""
+        self.write_history()
         return self.layer, self.names.of_numbers()
 
     @property
@@ -154,6 +169,7 @@ class EditSession:
     @property
     def steps(self) -> Steps:
         """The changes of transactions."""
+        self.write_history()
         return Steps(self._database, self._step)
 
     @property
@@ -287,24 +303,33 @@ class EditSession:
         base = None if before is None else content_of(before.place)
         if base is not None:
             local = self.ledger.place_of(shown, base, seen=self.listed.begun.counter)
-        row = self.outbox.add(replace(intent, base=base), local)
-        content = row.intent.applied(base)
+        intent = replace(intent, base=base)
+        content = intent.applied(base)
+        seen = self._seen.setdefault(shown, frozenset() if base is None else base.blocks)
+        if base is not None and intent.what == "add_block":  # with all, a place of many blocks had each in each edit
+            intent = replace(intent, base=replace(base, blocks=seen))
+        row = self.outbox.add(intent, local)
         self.layer.pop(shown, None)
         after = None if content is None else geolocation(shown, content)
         self._own(None if before is None else before.place, after, shown)
         if after is not None:
             self.layer[shown] = Laid(place=after, edits=(*(before.edits if before else ()), row))
-        then = None if base is None else described(base)
-        self.record(intent.what, shown, then, described(content), str(State.QUEUED), at=row.created_at)
+        self.record(intent.what, shown, base, content, str(State.QUEUED), at=row.created_at)
 
     def forget(self, shown: int) -> None:
         """Leave out a geolocation that the service never heard of."""
         gone = self.layer.pop(shown, None)
         self._own(None if gone is None else gone.place, None, shown)
 
+    def pending(self) -> list[OutboxRow]:
+        """The edits that have not reached the service, oldest first: those of the layer need not be read again."""
+        found = {row.id: row for laid in self.layer.values() for row in laid.edits}
+        rest = [number for number in self.outbox.ids(*PENDING_STATES) if number not in found]
+        return sorted([*found.values(), *map(self.outbox.row, rest)], key=lambda row: row.id)
+
     def deleted_unsent(self) -> dict[int, Geolocation]:
         """Geolocations deleted here, of which the service was not told yet: by the locid that lookups showed."""
-        newest = {row.locid: row for row in self.outbox.rows(*PENDING_STATES)}
+        newest = {row.locid: row for row in self.pending()}
         found = {}
         for local, row in newest.items():
             shown = self.shown(local)
@@ -319,7 +344,7 @@ class EditSession:
         """
         found: dict[int, Content | None] = {}
         sent = set()
-        for row in self.outbox.rows(*PENDING_STATES):
+        for row in self.pending():
             shown = self.shown(row.locid)
             if not row.never_sent:
                 sent.add(shown)
@@ -348,7 +373,7 @@ class EditSession:
         self._left = self._layer = self._owners = None
         for shown, was in before.items():
             now = self.layer.get(shown)
-            then, after = (described(None if laid is None else laid.place) for laid in (was, now))
+            then, after = (None if laid is None else content_of(laid.place) for laid in (was, now))
             self.record("take_back", shown, then, after, str(State.DROPPED))
 
     def name_sites(self, names: Mapping[str, int], *, file: str, about: int | None = None) -> None:
@@ -363,6 +388,7 @@ class EditSession:
         after = {**gone, **names}
         changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
         if changed:
+            self.write_history()
             for local in named:
                 if (here := self.layer.get(self.shown(local))) is not None:
                     self.ledger.place_of(self.shown(local), content_of(here.place), seen=self.listed.begun.counter)
@@ -413,15 +439,40 @@ class EditSession:
         self,
         what: str,
         locid: int,
-        before: dict[str, Any] | None,
-        after: dict[str, Any] | None,
+        before: Content | None,
+        after: Content | None,
         outcome: str,
         *,
         at: str | None = None,
     ) -> None:
-        """Add a line to the history, of now or of ``at``; ``before`` and ``after`` are geolocations as `described`."""
+        """Add a line to the history, of now or of ``at``: what a geolocation was before, and is after."""
         self.changed = True
-        insert_history(self._database, what, outcome, locid=locid, before=before, after=after, step=self.step, at=at)
+        last = self._lines.get(locid)
+        if last is not None and last.what in (what, "create") and last.outcome == outcome and after is not None:
+            last.after = after
+            return
+        self._write_line(locid)
+        self._lines[locid] = _HistoryLine(what, before, after, outcome, at or now_text())
+
+    def write_history(self) -> None:
+        """Write the lines of the history that are still open: several edits of one kind are one line."""
+        for locid in [*self._lines]:
+            self._write_line(locid)
+
+    def _write_line(self, locid: int) -> None:
+        line = self._lines.pop(locid, None)
+        if line is not None:
+            was, became = (None if each is None else described(each) for each in (line.before, line.after))
+            insert_history(
+                self._database,
+                line.what,
+                line.outcome,
+                locid=locid,
+                before=was,
+                after=became,
+                step=self.step,
+                at=line.at,
+            )
 
     def note_decision(self, what: str, row: OutboxRow, state: State) -> None:
         """A person's decision changes what is laid over, and may change a locid: nothing known before it holds."""

@@ -41,7 +41,11 @@ def _since(unsent: list[OutboxRow], content: Content | None) -> list[OutboxRow]:
         # One that no service has heard of is forgotten, and one that is deleted already stays so.
         whole = not unsent or unsent[0].intent.what == "create" or unsent[-1].intent.what == "delete"
         return [] if whole else unsent
-    first = next((at for at, row in enumerate(unsent) if row.intent.base == content), len(unsent))
+    first, now = 0, unsent[0].intent.base if unsent else None
+    for row in unsent:
+        if now == content:
+            break
+        first, now = first + 1, row.intent.applied(now)
     return unsent[first:] or [row for row in unsent[-1:] if row.intent.what == "delete"]
 
 

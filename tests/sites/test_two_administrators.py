@@ -255,3 +255,42 @@ def test_places_of_vrfs_are_held_against_their_own_past(editor: Editor, tmp_path
     assert "Köln of the VRF CUST-A" in run("plan", exported).stderr.decode()
     assert run("apply", exported, "--keep", "mine").returncode == 0
     assert editor.vrf_places("CUST-A").keys() == {"Bonn", "Ulm"}
+
+
+def test_a_site_that_a_colleague_renamed_is_asked_for_and_not_named_back_without_a_word(
+    editor: Editor, tmp_path: Path, as_user: Any
+) -> None:
+    mine = sheet(tmp_path, HEAD + BONN + ULM)
+    apply(editor, mine)
+    as_user("anna")
+    editor.rename(editor.sites()["Bonn"], "Bonn head office")
+    as_user("berta")
+    edited(mine, ",Bonn,,50.73", ",Bonn am Rhein,,50.73")  # the same site still, though its fields differ
+    (conflict,) = plan_sites(editor, read_sites(mine), keep=ASK).conflicts
+    assert "Bonn: anna changed it at 20" in conflict.describe()
+    assert "name was Bonn, is Bonn head office, and Bonn in the file" in conflict.describe()
+    with pytest.raises(ChangedSinceError):
+        apply(editor, mine)
+    apply(editor, mine, THEIRS)
+    assert cities(editor) == {"Bonn head office": "Bonn", "Ulm": "Ulm"}
+    apply(editor, mine, Keep(sites={"Bonn": "mine"}))
+    assert cities(editor) == {"Bonn": "Bonn am Rhein", "Ulm": "Ulm"}
+
+
+def test_a_colleagues_time_zone_is_asked_for_and_one_that_the_file_does_not_say_stays(
+    editor: Editor, tmp_path: Path, as_user: Any
+) -> None:
+    mine = sheet(tmp_path, HEAD + BONN + ULM)
+    apply(editor, mine)
+    as_user("anna")
+    editor.update(editor.sites()["Bonn"], time_zone="Europe/Berlin")
+    as_user("berta")
+    assert not plan_sites(editor, read_sites(mine), keep=ASK).changes, "the file has no column of time zones"
+    head = HEAD.replace("blocks", "blocks,time zone")
+    other = sheet(tmp_path, head + BONN.replace("\n", ",Europe/Paris\n") + ULM.replace("\n", ",\n"))
+    (conflict,) = plan_sites(editor, read_sites(other), keep=ASK).conflicts
+    assert "time_zone was empty, is Europe/Berlin, and Europe/Paris in the file" in conflict.describe()
+    apply(editor, other, THEIRS)
+    assert editor.time_zones() == {"Bonn": "Europe/Berlin"}
+    apply(editor, other, MINE)
+    assert editor.time_zones() == {"Bonn": "Europe/Paris"}

@@ -18,7 +18,7 @@ from geolookup.lookup.fact_columns import by_record
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model.addresses import SIX_TO_FOUR
 from geolookup.model.errors import IndexDamagedError, SettingsError
-from geolookup.model.facts import NETWORK_FACTS, PLACE_FACTS
+from geolookup.model.facts import NETWORK_FACTS, OF_SITE_ZONE, PLACE_FACTS, SITE_ZONE, Fact
 from geolookup.model.fields import DEGREES, TEXT_NAMES
 
 if TYPE_CHECKING:
@@ -33,6 +33,10 @@ PLACE_LAYERS: tuple[LayerChoice, ...] = ("custom", "default", "both")
 CUSTOM = "custom"
 #: Told how far the work is: (done, all), in any unit.
 Progress: TypeAlias = Callable[[int, int], None]
+
+
+#: The facts of places that exports may ask for.
+_OF_PLACES = {**PLACE_FACTS, SITE_ZONE: OF_SITE_ZONE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +145,7 @@ def collect(
     readers = [snapshot.base.reader] if layer not in ("custom", "network") else []
     if layer not in ("default", "network"):
         readers.insert(0, snapshot.custom.reader)
-    of_places, of_networks = ([name for name in facts if name in known] for known in (PLACE_FACTS, NETWORK_FACTS))
+    of_places, of_networks = ([name for name in facts if name in known] for known in (_OF_PLACES, NETWORK_FACTS))
     has_networks = bool(of_networks) or layer in ("network", "all")
     names = _sources(readers)
     known = dict.fromkeys((*names, *(networks.sources_of(snapshot) if has_networks else ())))
@@ -315,13 +319,13 @@ class _Slots:
             source=source,
             sources=self.names,
             parts=parts_of(recorded) if self.records else {},
-            facts={name: _typed(name, recorded) for name in facts},
+            facts={name: _typed(_OF_PLACES[name], recorded) for name in facts},
         )
 
 
-def _typed(name: str, recorded: "Sequence[tuple[IndexReader, Array]]") -> Column:
+def _typed(fact: Fact, recorded: "Sequence[tuple[IndexReader, Array]]") -> Column:
     """A typed fact of some records of each file, one file after the other."""
-    pieces = ((by_record(reader, PLACE_FACTS[name]), own) for reader, own in recorded)
+    pieces = ((by_record(reader, fact), own) for reader, own in recorded)
     return column_of([(numbers[own], values) for (numbers, values), own in pieces])
 
 

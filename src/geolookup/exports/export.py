@@ -25,7 +25,7 @@ from geolookup.lookup.network import key_of
 from geolookup.lookup.record import Detail
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model.errors import DataFileError, SettingsError
-from geolookup.model.facts import FACT_NAMES, NETWORK_FACTS
+from geolookup.model.facts import FACT_NAMES, NETWORK_FACTS, SITE_ZONE
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -346,7 +346,7 @@ def _planned_mmdb(
     kind = Kind(holding, precision, None if named is None or holding != "network" else named.facts)
     if database_type is None:
         database_type = _OWN_TYPES.get(holding, "geolookup-Country" if precision == "country" else "geolookup-City")
-    facts = () if holding == "network" else LOCAL_FACTS
+    facts = () if holding == "network" else (*LOCAL_FACTS, SITE_ZONE)
     return _Plan(layer, True, facts, lambda content: narrowed(content, kind), _mmdb(kind, database_type))
 
 

@@ -11,6 +11,7 @@ from geolookup.exports.parts import Column, Parts, bits, column_of, distinct_row
 from geolookup.index import mmdb
 from geolookup.index.flatten import EMPTY, I64, U32, Array
 from geolookup.lookup.record import zone_of
+from geolookup.model.facts import SITE_ZONE
 
 #: How precisely places are told.
 Precision: TypeAlias = Literal["country", "region", "city"]
@@ -33,7 +34,7 @@ _FACTS: dict[Precision, tuple[str, ...]] = {
     "region": ("region_code", "region_name"),
     "city": (),
 }
-_ZONE = "time_zone"
+_ZONES = ("time_zone", SITE_ZONE)
 _RADIUS = "accuracy_radius"
 _COORDINATES = ("latitude", "longitude")
 #: What is left of a city's coordinates: tenths of a degree, of 11 km. They are off by half the diagonal of such a
@@ -111,14 +112,14 @@ def _facts(places: Places, levels: tuple[Precision, ...]) -> dict[str, Column]:
     is_city = "city" in levels
     found = {}
     for name, (values, which) in places.facts.items():
-        if name == _ZONE and not is_city:
+        if name in _ZONES and not is_city:
             first, at = distinct_rows([which, places.text["country"]])
             pairs = zip(which[first].tolist(), places.text["country"][first].tolist(), strict=True)
             zones = [_told_zone(values[number], zone_of(places.texts[country])) for number, country in pairs]
             found[name] = column_of([(at, zones)])
         elif name == _RADIUS and is_city:
             found[name] = column_of([(which, [None if value is None else _wider(value) for value in values])])
-        elif name in left or name == _ZONE:
+        elif name in left or name in _ZONES:
             found[name] = Column(values, which)
         else:
             found[name] = Column([None], np.zeros(len(which), np.int64))
@@ -139,7 +140,7 @@ def _location(members: Mapping[str, mmdb.Value], only_zone: str, *, is_city: boo
     """A position as it is told; empty if nothing is left of it. ``only_zone`` is that of a country that has one."""
     found = {}
     for key, value in members.items():
-        if key == _ZONE:
+        if key == _ZONES[0]:
             if is_city or _told_zone(value.plain, only_zone):
                 found[key] = value.octets
         elif is_city and key == "metro_code":

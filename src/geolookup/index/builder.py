@@ -269,23 +269,21 @@ class IndexBuilder:
         self._room(family)
 
     def add_places(
-        self, places: Iterable[tuple[Geolocation, bool]], names: Mapping[int, str] | None = None, vrf: str = ""
+        self, places: Iterable[tuple[Geolocation, bool]], names: Mapping[int, Mapping[str, str]] | None = None
     ) -> None:
         """Add geolocations with their blocks, each with whether an edit of it is pending.
 
-        ``names`` are those of sites, by locid, and ``vrf`` is the routing domain of all of them: only a builder for
-        records takes these.
+        ``names`` are those of sites and what else is known of them (facts by their names), by locid, which only a
+        builder for records takes.
 
         :raises IndexFileError: as `add_location`; those before it were added
         """
         names = names or {}
-        of_vrf = [(mmdb.text("vrf"), mmdb.text(vrf))] if vrf else []
         for place, pending in places:
             slot = self.add_location(place.locid, *field_values(place), pending=pending)
             if self._records is not None:
-                name = names.get(place.locid)
-                ours = [*([] if name is None else [(mmdb.text("site"), mmdb.text(name))]), *of_vrf]
-                slot = self.add_record(slot, {OURS: mmdb.map_of(ours)} if ours else {})
+                known = [(mmdb.text(key), mmdb.text(said)) for key, said in names.get(place.locid, {}).items()]
+                slot = self.add_record(slot, {OURS: mmdb.map_of(known)} if known else {})
             for block in place.ipblocks:
                 self.add_block(slot, block.family, block.first, block.last)
 

@@ -62,8 +62,8 @@ OPTIONAL_SECTIONS: "Final" = (
 #: There may be any of them, each of the narrowest of these types.
 PART: "Final" = "part."
 PART_TYPES: "Final" = ("U8", "U16", "U32")
-#: The key of what the custom layer knows of its geolocations besides their fields: the names of sites. No source says
-#: it, so it is no part of what records are compared by.
+#: The key of what the custom layer knows of its geolocations besides their fields: the names and time zones of sites.
+#: No source says it, so it is no part of what records are compared by.
 OURS: "Final" = "geolookup"
 
 #: What stands in the file for `EMPTY`: in slots of 16 bits, and in those of 24. Slots are below it.

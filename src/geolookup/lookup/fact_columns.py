@@ -26,7 +26,7 @@ def by_record(reader: "IndexReader", fact: "Fact") -> "tuple[NDArray[np.int64], 
     arrays, count = reader.arrays(), reader.record_count
     if not count:
         return np.empty(0, np.int64), []
-    numbers = arrays.get(PART + part_of(fact), np.zeros(count, np.uint8)).astype(np.int64)
+    numbers = arrays.get(PART + part_of(fact, reader), np.zeros(count, np.uint8)).astype(np.int64)
     field = follows_from(fact)
     slots = slots_of(reader)
     if field:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from geolookup.index.layout import EMPTY, ITEM_FORMATS, PART
+from geolookup.index.layout import EMPTY, ITEM_FORMATS, OURS, PART
 from geolookup.index.native import open_layer
 from geolookup.model.facts import NETWORK_FACTS, PLACE_FACTS, Fact
 from geolookup.model.fields import FIELD_NAMES, UNKNOWN
@@ -80,18 +80,23 @@ def _following(name: str, *, own: bool) -> tuple[str, _ByText | None, bool]:
             found = False  # the country is known, and records say it of members only
         return found
 
-    return field, _ByText(of), always
+    return field, _ByText(of), always or own
 
 
-def _where(fact: Fact) -> tuple[str, tuple[str | int, ...]]:
-    """The key of records that has a fact, and the steps from there. Records of networks have facts alone."""
+def _where(fact: Fact, *, own: bool = False) -> tuple[str, tuple[str | int, ...]]:
+    """The key of records that has a fact, and the steps from there. Records of networks have facts alone.
+
+    The time zone of one's ``own`` geolocations stands beside the name of the site.
+    """
+    if own and fact.name == "time_zone":
+        return OURS, (fact.name,)
     keys = fact.path.split(".")[fact.layer == "network" :]
     return keys[0], tuple(int(key) if key.isdecimal() else key for key in keys[1:])
 
 
-def part_of(fact: Fact) -> str:
-    """The key at the top of records under which a fact stands."""
-    return _where(fact)[0]
+def part_of(fact: Fact, reader: "IndexReader") -> str:
+    """The key at the top of a file's records under which a fact stands."""
+    return _where(fact, own=reader.layer == "custom")[0]
 
 
 def follows_from(fact: Fact) -> str:
@@ -107,7 +112,7 @@ class RecordFacts:
     def __init__(self, reader: "IndexReader", facts: Mapping[str, Fact]) -> None:
         self._own = reader.layer == "custom"
         self._records = reader.records()
-        self._where = {name: (fact, *_where(fact)) for name, fact in facts.items()}
+        self._where = {name: (fact, *_where(fact, own=self._own)) for name, fact in facts.items()}
 
     def get(self, name: str, record: int, place: "Geolocation | None" = None) -> Any:
         """A fact of a record, whose place is ``place``; None if nobody says it.
@@ -135,7 +140,7 @@ def open_facts(module: "ModuleType", reader: "IndexReader", facts: Mapping[str, 
     sections = reader.header.sections
     columns = []
     for name, fact in facts.items():
-        key, steps = _where(fact)
+        key, steps = _where(fact, own=reader.layer == "custom")
         section = sections.get(PART + key)
         numbers = None if section is None else reader.section_bytes(PART + key)
         width = 0 if section is None else ITEM_FORMATS[section.dtype][1]

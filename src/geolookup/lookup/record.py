@@ -134,13 +134,16 @@ def record_of(reader: "IndexReader", number: int) -> Record:
         return Record(parts, dict.fromkeys(_COORDINATES))
     place = geolocation_of(reader.location(slot))
     if not parts:
-        ours = reader.record_part(number, OURS) if reader.layer == "custom" else None
-        return Record.made(made(place, "city") | ({} if ours is None else {OURS: ours}))
+        ours = (reader.record_part(number, OURS) if reader.layer == "custom" else None) or {}
+        return Record.made(made(place, "city", zone=ours.get("time_zone")) | ({OURS: ours} if ours else {}))
     return Record(parts, {name: getattr(place, name) for name in _COORDINATES})
 
 
-def made(place: Geolocation, detail: Detail) -> dict[str, Any]:
-    """A record of the fields of a geolocation; of a custom one it has what our tables know of its country, too."""
+def made(place: Geolocation, detail: Detail, *, zone: str | None = None) -> dict[str, Any]:
+    """A record of the fields of a geolocation; of a custom one it has what our tables know of its country, too.
+
+    ``zone`` is the time zone of a site, if it has one.
+    """
     own = place.layer == "custom"
     found: dict[str, Any] = {**of_country(place.country, whole=own)}
     if detail == "city":
@@ -158,7 +161,7 @@ def made(place: Geolocation, detail: Detail) -> dict[str, Any]:
         }
         if code := metro_code(place.dmacode or ""):
             location["metro_code"] = code
-        if own and (zone := zone_of(place.country)):
+        if own and (zone := zone or zone_of(place.country)):
             location["time_zone"] = zone
         if location:
             found["location"] = location

@@ -1,5 +1,6 @@
 """The fields of a custom geolocation, checked as the service would before they are ever sent, and a site's name."""
 
+import functools
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -81,6 +82,25 @@ def wrong_name(name: Any) -> str | None:
     if isinstance(name, str) and name and name.isprintable() and name == name.strip() and len(name) <= MAX_NAME:
         return None
     return f"a site's name is one line of at most {MAX_NAME} characters with no blanks around it, not {name!r:.250}"
+
+
+@functools.cache
+def _time_zones() -> frozenset[str]:
+    import zoneinfo  # late: few sites have one, and the names are those of files
+
+    return frozenset(zoneinfo.available_timezones())
+
+
+def wrong_time_zone(zone: Any) -> str | None:
+    """The reason why this cannot be a site's time zone, "" for none; None if it can."""
+    known = _time_zones()
+    if zone == "" or zone in known or (not known and isinstance(zone, str) and wrong_name(zone) is None):
+        return None
+    import difflib
+
+    near = difflib.get_close_matches(str(zone), known, 1, 0.5)
+    hint = f": is it {near[0]}?" if near else ""
+    return f"a time zone is a name of the IANA database, such as Europe/Berlin, not {zone!r:.60}{hint}"
 
 
 def refuse_unknown(names: Iterable[str]) -> None:

@@ -86,3 +86,7 @@ FACT_NAMES: "Final" = tuple([fact.name for fact in FACTS])
 #: The facts of each layer by name, in their order.
 PLACE_FACTS: "Final" = {fact.name: fact for fact in FACTS if fact.layer == "place"}
 NETWORK_FACTS: "Final" = {fact.name: fact for fact in FACTS if fact.layer == "network"}
+
+#: The name, which no answer has, by which exports of MMDBs ask for the time zone of a site, and not of its country.
+SITE_ZONE: "Final" = "site_time_zone"
+OF_SITE_ZONE: "Final" = Fact("time_zone", "text", "geolookup.time_zone", "place")

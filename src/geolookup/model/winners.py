@@ -41,6 +41,8 @@ def elsewhere(owned: Iterable[Owned], blocks: Collection[IPBlock]) -> tuple[int,
         win them, with their numbers
     """
     looked_for = set(blocks)
+    if not looked_for:
+        return 0, {}
     by_family: dict[int, list[Owned]] = {}
     for each in owned:
         by_family.setdefault(each[0].family, []).append(each)

@@ -14,7 +14,7 @@ SERVER_KINDS: Final = ("netbox", "nautobot")
 #: The lists of networks that they have, by the names of NetBox.
 SERVER_LISTS: Final = ("prefixes", "ip-ranges", "ip-addresses")
 #: What `paths` may name.
-PLACE_PATHS: Final = ("name", *FIELD_NAMES)
+PLACE_PATHS: Final = ("name", *FIELD_NAMES, "time_zone")
 
 
 class SitesSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -79,7 +79,7 @@ class SitesSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         about(
             "sites",
             "Where that program keeps a field of a site: a path in the site, its region or one above it, the nearest "
-            'first: `{city = "custom_fields.city"}`. Also for `name`.',
+            'first: `{city = "custom_fields.city"}`. Also for `name` and `time_zone`.',
             allowed="a table of paths",
         ),
     ] = {}

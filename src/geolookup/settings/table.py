@@ -141,6 +141,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     auth_header: Annotated[
         str, _about("service", 'The name of the header that carries the secret, if `auth = "header"`.')
     ] = ""
+    site_field: Annotated[
+        str,
+        _about(
+            "service",
+            "The member of the service's elements that names the site of a custom geolocation, such as `name`. It is "
+            "read, and never sent; a name that is given here goes before it.",
+            allowed="the name of a member",
+        ),
+    ] = ""
     trust_env: Annotated[
         bool,
         _about(

@@ -27,6 +27,7 @@ class Kind(StrEnum):
     CLEAR_BLOCKS = "clear_blocks"
     CREATE = "create"
     UPDATE = "update"
+    TIME_ZONE = "time_zone"
     ADD_BLOCK = "add_block"
 
 
@@ -37,7 +38,8 @@ class Change:
     ``site`` is the name in the file; for a delete the name it had in an earlier file, None if it never had one. A claim
     gives a name to an existing geolocation (``was``: its name until now), and edits nothing. ``fields`` are all of a
     create's or update's, ``before`` those of an update; ``block`` the one added or removed. To take back
-    means that ``edit``, which was never sent, will not be. ``place`` is what a delete deletes,
+    means that ``edit``, which was never sent, will not be. A ``time_zone`` comes in place of ``was``, and no service
+    hears of it. ``place`` is what a delete deletes,
     and ``former`` the number that what is created again had.
     """
 
@@ -48,6 +50,7 @@ class Change:
     before: dict[str, Any] | None = None
     block: IPBlock | None = None
     was: str | None = None
+    time_zone: str | None = None
     edit: OutboxRow | None = None
     place: Geolocation | None = None
     former: int | None = None
@@ -64,12 +67,15 @@ class Change:
                 return f"x take back edit {self.edit.id} of {target}, which was not sent: {self.edit.describe()}"
             case Kind.CREATE:
                 assert self.fields is not None
-                return f"+ create {target}: {_content(self.fields, ())}"
+                zone = f"; time zone {self.time_zone}" if self.time_zone else ""
+                return f"+ create {target}: {_content(self.fields, ())}{zone}"
             case Kind.UPDATE:
                 assert self.fields is not None
                 assert self.before is not None
                 changed = (f"{name} {self.before[name]!r} -> {self.fields[name]!r}" for name in self._changed())
                 return f"~ update {target}: {', '.join(changed)}"
+            case Kind.TIME_ZONE:
+                return f"~ time zone of {target}: {self.was or 'none'} -> {self.time_zone or 'none'}"
             case Kind.DELETE:
                 assert self.place is not None
                 return f"- delete {target}: {_content(self.place.fields(), self.place.ipblocks)}"
@@ -89,6 +95,7 @@ class Change:
         found: dict[str, Any] = {"change": self.kind, "site": self.site, "locid": self.locid}
         if self.kind is Kind.CREATE:
             found["fields"] = self.fields
+            found |= {"time_zone": self.time_zone} if self.time_zone else {}
         if self.kind is Kind.UPDATE:
             assert self.fields is not None
             assert self.before is not None
@@ -99,6 +106,8 @@ class Change:
             found["block"] = {"startip": self.block.startip, "endip": self.block.endip}
         if self.kind is Kind.CLAIM:
             found["was"] = self.was
+        if self.kind is Kind.TIME_ZONE:
+            found["time_zone"] = {"before": self.was, "after": self.time_zone}
         if self.place is not None:
             found["fields"] = self.place.fields()
             found["blocks"] = [{"startip": block.startip, "endip": block.endip} for block in self.place.ipblocks]
@@ -129,6 +138,8 @@ def make(editor: Editor, change: Change, names: dict[str, int]) -> Change:
         with editor.sessions.transaction() as session:
             names[change.site] = session.create(fields, change.locid)
         return replace(change, locid=names[change.site])
+    if change.kind is Kind.TIME_ZONE:  # which is kept with the names
+        return change
     assert change.locid is not None
     match change.kind:
         case Kind.CLAIM | Kind.TAKE_BACK:  # the latter as it was found

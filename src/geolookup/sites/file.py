@@ -17,7 +17,7 @@ from geolookup.model.errors import DataFileError
 from geolookup.model.fields import DEGREES, FIELD_NAMES
 from geolookup.sites import table
 from geolookup.sites import toml as sites_toml
-from geolookup.sites.site import Problems, Site, Where, refuse_repetitions, site_of
+from geolookup.sites.site import TIME_ZONE, Problems, Site, Where, refuse_repetitions, site_of
 
 Form: TypeAlias = Literal["toml", "csv"]
 
@@ -137,6 +137,8 @@ def _of(
         made_at = told.made_at
         has = {*told.read_as, *(DEGREES if "coordinates" in told.read_as else ())}
         unsaid = frozenset(name for name in FIELD_NAMES if name not in has)
+    if any(TIME_ZONE in values for values, _ in found):  # then it says of each whether it has one
+        found = [({TIME_ZONE: "", **values}, where) for values, where in found]
     sites = [site for values, where in found if (site := site_of(values, where, bad, unsaid)) is not None]
     sites = [
         replace(site, vrf="" if site.vrf == vrf_global else site.vrf, made_at=made_at if site.made_from else "")

@@ -118,7 +118,8 @@ def apply_sites(
                 if step.site not in where:
                     raise
                 raise where[step.site].error(str(error)) from error
-        editor.keep_sites(names, file=file)
+        said = {site.name: site.time_zone for site in planner.sites if site.time_zone is not None}
+        editor.keep_sites(names, file=file, time_zones=said)
         editor.sessions.ask(lambda session: session.steps.note_apply(""))
     return replace(plan, changes=tuple(made), names=names)
 
@@ -153,12 +154,12 @@ def export_sites(editor: Editor, *, as_served: bool = False) -> list[Site]:
     :raises EditsDamagedError: if edits.db is damaged, unless ``as_served``
     """
     if as_served:
-        places, names, made_at = editor.served(), dict[int, str](), ""
+        places, names, zones, made_at = editor.served(), dict[int, str](), dict[str, str](), ""
     else:
         with editor.rehearsal():
             made_at = editor.sessions.ask(lambda session: session.steps.newest_moment()) or now_text()
             places = [laid.place for laid in editor.custom()]
-            names = {locid: name for name, locid in editor.sites().items()}
+            names, zones = editor.site_names(), editor.time_zones()
     taken = {names[place.locid] for place in places if place.locid in names}
     wishes = Counter(_wish(place) for place in places if place.locid not in names)
     sites = []
@@ -175,7 +176,16 @@ def export_sites(editor: Editor, *, as_served: bool = False) -> list[Site]:
             taken.add(name)
         made_from = digest_of(content_of(place)) if made_at else ""
         blocks = tuple(sorted(place.ipblocks))
-        sites.append(Site(name=name, fields=place.fields(), blocks=blocks, made_from=made_from, made_at=made_at))
+        sites.append(
+            Site(
+                name=name,
+                fields=place.fields(),
+                blocks=blocks,
+                time_zone=zones.get(name),
+                made_from=made_from,
+                made_at=made_at,
+            )
+        )
     return sorted(sites, key=lambda site: (site.name.casefold(), site.name))
 
 
@@ -210,6 +220,11 @@ class _Planner:
             lambda session: (session.deleted_unsent(), session.forgotten(), session.before_unsent())
         )
         self._bare = not editor.has_service()
+        zones = editor.time_zones()
+        #: The name and time zone that each geolocation has.
+        self._called = {locid: (name, zones.get(name, "")) for name, locid in editor.sites().items()}
+        sent = {locid: fields for locid, (fields, kept) in self._stored.items() if self._has(locid, kept)}
+        self._since = editor.sessions.ask(lambda session: Since(session, sites, sent=sent))
         self._not_kept: list[str] = []
         self._cities: dict[tuple[str, ...], City | None] = {}
         self._of_cities: list[str] = []
@@ -287,6 +302,13 @@ class _Planner:
         in_file = {site.name for site in sites}
         known = {name: locid for name, locid in self._editor.sites().items() if locid in layer or locid in deleted}
         names = {name: locid for name, locid in known.items() if name in in_file}
+        # What somebody renamed since is still this site: whose name stays is asked.
+        lost = {site.name: self._since.former(site.name) for site in sites if site.name not in names}
+        renamed: dict[str, int] = {}
+        for name, locid in lost.items():
+            if locid in layer and locid in self._called and locid not in {*names.values(), *renamed.values()}:
+                renamed[name] = locid
+        names |= renamed
         governed = known.values() | deleted.keys()
         then = {locid: content_of(place) for locid, place in layer.items()} | unsent
         served = {locid: content for locid, content in then.items() if content is not None and locid in governed}
@@ -303,26 +325,28 @@ class _Planner:
             [site for site in sites if site.name not in names]
         )
         names |= claims
+        claims |= {name: locid for name, locid in renamed.items() if names[name] == locid}
         gone = {locid: content_of(place) for locid, place in deleted.items() if locid not in names.values()}
         claims |= _reclaims_of(gone, [site for site in sites if site.name not in names])
         return names | claims, claims, former
 
     def _kept(self, keep: Keep, names: dict[str, int], doomed: list[int], former: dict[int, str]) -> list[int]:
         """Leave as it is what others changed since the file was made, if that shall be kept: what is deleted then."""
-        sent = {locid: fields for locid, (fields, kept) in self._stored.items() if self._has(locid, kept)}
-        since = self._editor.sessions.ask(lambda session: Since(session, self.sites, sent=sent))
-        known = self._editor.sites()
+        since, known = self._since, self._editor.sites()
         asked = Asked(keep, self._conflicts, self._bad)
         sites: list[Site] = []
         for site in self.sites:
             place = self._layer.get(names.get(site.name, 0))
-            found = since.of(site, place, known.get(site.name, since.former(site.name)))
+            called = None if place is None else self._called.get(place.locid)
+            found = since.of(site, place, known.get(site.name, since.former(site.name)), called)
             if not asked.stays(found, site.where):
                 sites.append(site)
             elif place is None:
                 names.pop(site.name, None)
             else:
-                sites.append(replace(site, fields=place.fields(), blocks=tuple(sorted(place.ipblocks))))
+                name = site.name if called is None else called[0]
+                names[name] = names.pop(site.name)
+                sites.append(site.as_is(place, name))
         left = []
         for locid in doomed:
             place, name = self._layer[locid], former.get(locid, str(locid))
@@ -330,7 +354,7 @@ class _Planner:
                 left.append(locid)
             elif locid in former:
                 names[name] = locid
-                sites.append(Site(name=name, fields=place.fields(), blocks=tuple(sorted(place.ipblocks))))
+                sites.append(Site.of(name, place))
         if len(left) != len(doomed) or sites != self.sites:
             self.sites = sites
             refuse_repetitions(sites, self._bad)
@@ -385,12 +409,18 @@ class _Planner:
             owned = names.get(site.name)
             place = None if owned is None else self._layer[owned]
             if place is None:
-                yield Change(kind=Kind.CREATE, site=site.name, locid=numbers.get(site.name), fields=site.fields)
+                number = numbers.get(site.name)
+                yield Change(
+                    kind=Kind.CREATE, site=site.name, locid=number, fields=site.fields, time_zone=site.time_zone
+                )
             elif place.fields() != site.fields and self._stored.get(place.locid) == (site.fields, place.fields()):
                 changed = ", ".join(name for name, value in place.fields().items() if value != site.fields[name])
                 self._not_kept.append(f"the service does not keep {changed} of {site.name} ({owned}) as the file says")
             elif place.fields() != site.fields:
                 yield Change(kind=Kind.UPDATE, site=site.name, locid=owned, fields=site.fields, before=place.fields())
+            zone = "" if owned is None else self._called.get(owned, ("", ""))[1]
+            if place is not None and site.time_zone not in (None, zone):
+                yield Change(kind=Kind.TIME_ZONE, site=site.name, locid=owned, was=zone, time_zone=site.time_zone)
             if place is None or place.fields() != site.fields:
                 _check_fields(site, {} if place is None else place.fields(), self._bad, bare=self._bare)
             for change in block_changes(site.name, owned, place.ipblocks if place else (), site.blocks):

@@ -13,7 +13,7 @@ from geolookup.base.text import count
 from geolookup.model.errors import ChangedSinceError
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.model.types import Geolocation
-from geolookup.sites.site import Problem, Problems, Site, Where, blocks_text
+from geolookup.sites.site import TIME_ZONE, Problem, Problems, Site, Where, blocks_text
 from geolookup.state.edits.outbox.payload import content_of, described, values_of, written
 from geolookup.state.edits.places.place import Content
 from geolookup.state.edits.session import EditSession
@@ -49,7 +49,8 @@ class Conflict:
     """A site that is not what the file was made from: what it was (``base``), is now, and shall be by the file.
 
     None stands for a site that is not there; ``is_known`` is false if nobody knows what it was. ``line`` says who
-    changed it last, None if the service did.
+    changed it last, None if the service did. ``labels`` are its name and time zone, if others changed those: which of
+    the two, and its three versions.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Conflict:
     mine: Content | None
     line: Line | None
     is_known: bool = True
+    labels: tuple[tuple[str, str, str, str], ...] = ()
 
     def columns(self) -> list[tuple[str, str, str, str]]:
         """What differs: the field, and its text in the three versions."""
@@ -66,7 +68,7 @@ class Conflict:
         if not self.is_known:
             texts[0] = dict.fromkeys(texts[0], "?")
         rows = [(name, *(each[name] for each in texts)) for name in texts[0]]
-        return [(name, base, theirs, mine) for name, base, theirs, mine in rows if len({theirs, mine}) > 1]
+        return [(name, base, theirs, mine) for name, base, theirs, mine in (*self.labels, *rows) if theirs != mine]
 
     def who(self) -> str:
         """Who did what, and when."""
@@ -170,24 +172,51 @@ class Since:
         self._has_base = base is not None or bool(moments)
         lines = [] if base is None else session.steps.lines(after=base, since=moment)
         self._places: dict[Any, list[Line]] = {}
-        self._named: dict[str, tuple[Line, int | None]] = {}
+        self._named: dict[str, int] = {}
         self._gave: dict[int, Line] = {}
+        #: By geolocation the first line that changed its name or time zone, and what they were before it.
+        self._labels: dict[int, tuple[Line, tuple[str, str]]] = {}
+        own = (session.steps.applied(vrf) or 0) if lines and not vrf else 0
         for line in lines:
             if line.vrf == vrf and vrf:
                 self._places.setdefault(line.name, []).append(line)
-            elif not vrf and not line.vrf and line.locid is not None:
+            elif not vrf and not line.vrf and line.locid is not None and (line.before or line.after) is not None:
                 self._places.setdefault(session.now_shown(line.locid), []).append(line)
             for name, (was, became) in () if vrf else line.names.items():
-                if name not in self._named and was is not None:
-                    self._named[name] = line, session.now_shown(session.shown(was))
+                if was is not None:
+                    shown = session.now_shown(session.shown(was.locid))
+                    self._named.setdefault(name, shown)
+                    if line.number > own:
+                        self._labels.setdefault(shown, (line, (name, was.time_zone)))
                 if became is not None:
-                    self._gave[session.shown(became)] = line
+                    self._gave[session.shown(became.locid)] = line
 
-    def of(self, site: Site, place: Geolocation | None, former: int | None = None) -> Conflict | None:
+    def of(
+        self,
+        site: Site,
+        place: Geolocation | None,
+        former: int | None = None,
+        called: tuple[str, str] | None = None,
+    ) -> Conflict | None:
         """The conflict about a site of the file: its place as it is now, None if it is still to be created.
 
-        ``former`` is the number that a site of this name had.
+        ``former`` is the number that a site of this name had, ``called`` the name and time zone that its place has.
         """
+        found = self._of_content(site, place, former)
+        if place is None or called is None or place.locid not in self._labels:
+            return found
+        line, was = self._labels[place.locid]
+        mine = site.name, called[1] if site.time_zone is None else site.time_zone
+        if called in (was, mine):
+            return found
+        versions = zip(("name", TIME_ZONE), was, called, mine, strict=True)
+        labels = tuple(each for each in versions if each[2] != each[3])
+        if found is None:
+            theirs = content_of(place)
+            found = self._conflict(site.name, theirs, theirs, theirs, self._gave.get(place.locid, line))
+        return replace(found, labels=labels)
+
+    def _of_content(self, site: Site, place: Geolocation | None, former: int | None) -> Conflict | None:
         mine = Content(values_of(site.fields), frozenset(site.blocks))
         theirs = None if place is None else content_of(place)
         if not self._has_base or mine == theirs:
@@ -195,7 +224,6 @@ class Since:
         key = self._key(site.name, place, former)
         lines = self._places.get(key, [])
         if place is None:
-            lines = [line for line in lines if line.before is not None or line.after is not None]
             gone = bool(lines) and lines[0].before is not None and lines[-1].after is None
             return self._conflict(site.name, lines[0].before, None, mine, lines[-1]) if gone else None
         if site.made_from:
@@ -233,9 +261,8 @@ class Since:
         return None if gave is None else self._conflict(name, None, theirs, None, gave)
 
     def former(self, name: str) -> int | None:
-        """The number that a site of this name had, before another file left it out."""
-        found = self._named.get(name)
-        return None if found is None else found[1]
+        """The number that a site of this name had, before another file left it out or somebody renamed it."""
+        return self._named.get(name)
 
     def _key(self, name: str, place: Geolocation | None, former: int | None) -> Any:
         if self._vrf:

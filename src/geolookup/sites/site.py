@@ -11,10 +11,10 @@ from geolookup.base.reasons import reason
 from geolookup.base.text import count
 from geolookup.files.tables import MOST_NAMED, BadRows
 from geolookup.model.addresses import is_netmask, of_mask_after, range_ends
-from geolookup.model.checked import checked_fields, lacks_coordinates, wrong_name
+from geolookup.model.checked import checked_fields, lacks_coordinates, wrong_name, wrong_time_zone
 from geolookup.model.errors import DataFileError, EditError, InvalidAddressError, InvalidRangeError
 from geolookup.model.fields import DEGREES, FIELD_NAMES, UNKNOWN
-from geolookup.model.types import IPBlock
+from geolookup.model.types import Geolocation, IPBlock
 from geolookup.sources.outlines import misfits
 
 #: The keys of a site, in the order in which they are written.
@@ -23,6 +23,8 @@ KEYS = ("name", *FIELD_NAMES, "blocks")
 OPTIONAL_KEYS = tuple(DEGREES)
 #: The key of the routing domain that a site belongs to; it is in a file only if its sites belong to some.
 VRF = "vrf"
+#: The key of its time zone; as the name it is local knowledge, and only in a file if a site has one.
+TIME_ZONE = "time_zone"
 #: The key of what an exported site was (`sites.since`), and of the moment of the export, of which a file has one.
 MADE_FROM = "made_from"
 MADE_AT = "made_at"
@@ -110,7 +112,8 @@ class Site:
 
     ``fields`` are all of a geolocation's; a coordinate is None if the file leaves it out, which only suits a
     geolocation that has none. ``blocks`` are sorted, without repetitions. Of the ``unsaid`` fields the file has no
-    column: they stay as they are. ``vrf`` is its routing domain, empty for the global table. ``made_from`` is a digest
+    column: they stay as they are. ``vrf`` is its routing domain, empty for the global table. ``time_zone`` is empty if
+    it has none, None if the file does not say it: then it stays, too. ``made_from`` is a digest
     of what an exported site was, at the moment ``made_at``; both are empty if the file does not say them.
     """
 
@@ -119,9 +122,21 @@ class Site:
     blocks: tuple[IPBlock, ...]
     unsaid: frozenset[str] = frozenset()
     vrf: str = ""
+    time_zone: str | None = None
     made_from: str = field(default="", compare=False)
     made_at: str = field(default="", compare=False)
     where: Where = field(default=Where(path="", find=_nowhere), compare=False, repr=False)
+
+    @classmethod
+    def of(cls, name: str, place: Geolocation, *, vrf: str = "") -> "Site":
+        """A site as its place is, of which no file says anything else."""
+        blocks = tuple(sorted(place.ipblocks))
+        return cls(name=name, fields=place.fields(), blocks=blocks, vrf=vrf)
+
+    def as_is(self, place: Geolocation, name: str | None = None) -> "Site":
+        """The same site as its place is now, perhaps with the name that it has now."""
+        other = self.of(self.name if name is None else name, place, vrf=self.vrf)
+        return replace(other, made_from=self.made_from, made_at=self.made_at, where=self.where)
 
 
 def block_text(block: IPBlock) -> str:
@@ -199,12 +214,15 @@ def site_of(
     if vrf != "" and (wrong_vrf := wrong_name(vrf)) is not None:
         bad.add(where.problem("the name of a VRF is not one", f"{VRF}: {wrong_vrf}", VRF, str(vrf)))
         vrf = ""
+    zone = values.get(TIME_ZONE)
+    if zone is not None and (wrong_zone := wrong_time_zone(zone)) is not None:
+        bad.add(where.problem("is not a time zone", wrong_zone, TIME_ZONE, str(zone)))
     made_from = values.get(MADE_FROM, "")
     if not isinstance(made_from, str) or not _MADE_FROM.fullmatch(made_from):
         other = f"{MADE_FROM} is {made_from!r:.40}, which no export wrote: leave it as it was, or empty it"
         bad.add(where.problem(f"{MADE_FROM} is not what an export wrote", other, MADE_FROM, str(made_from)))
         made_from = ""
-    unknown = [key for key in values if key not in (*KEYS, VRF, MADE_FROM)]
+    unknown = [key for key in values if key not in (*KEYS, VRF, TIME_ZONE, MADE_FROM)]
     missing = [key for key in KEYS if key not in values and key not in OPTIONAL_KEYS and key not in unsaid]
     for key in unknown:
         bad.add(where.problem("unknown key", f"unknown key {key!r}: a site has {', '.join(KEYS)}", key))
@@ -224,7 +242,16 @@ def site_of(
     if wrong or blocks is None:
         refuse_wrong_fields(fields, where, bad)  # now, so that the next attempt is the last
         return None
-    return Site(name=name, fields=fields, blocks=blocks, where=where, unsaid=unsaid, vrf=vrf, made_from=made_from)
+    return Site(
+        name=name,
+        fields=fields,
+        blocks=blocks,
+        where=where,
+        unsaid=unsaid,
+        vrf=vrf,
+        time_zone=zone,
+        made_from=made_from,
+    )
 
 
 def refuse_wrong_fields(

@@ -18,7 +18,7 @@ from geolookup.sites.site import block_text
 
 _MOST_NAMED = 3
 #: Steps that change a geolocation that stays.
-_CHANGING = (Kind.TAKE_BACK, Kind.UPDATE, Kind.ADD_BLOCK, Kind.REMOVE_BLOCK, Kind.CLEAR_BLOCKS)
+_CHANGING = (Kind.TAKE_BACK, Kind.UPDATE, Kind.TIME_ZONE, Kind.ADD_BLOCK, Kind.REMOVE_BLOCK, Kind.CLEAR_BLOCKS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,10 +16,10 @@ from geolookup.files.tables import Table
 from geolookup.model.addresses import split_blocks
 from geolookup.model.errors import DataFileError, SettingsError
 from geolookup.model.fields import DEGREES, FIELD_NAMES
-from geolookup.sites.site import KEYS, MADE_FROM, VRF, Problems, Site, Where, block_text
+from geolookup.sites.site import KEYS, MADE_FROM, TIME_ZONE, VRF, Problems, Site, Where, block_text
 
 #: What a column may hold, by the names that ``--field`` takes.
-COLUMNS: Final = (*KEYS, VRF, MADE_FROM, "coordinates", "first", "last")
+COLUMNS: Final = (*KEYS, VRF, TIME_ZONE, MADE_FROM, "coordinates", "first", "last")
 #: What people call the columns; a field that has no words there is known by its own name.
 _WORDS: Final = {**{name: (alike(name),) for name in COLUMNS}, **WORDS}
 #: A site of thousands of blocks is one long value.
@@ -155,7 +155,7 @@ class _Rows:
         self._columns = {name: header.columns[places[0]] for name, places in at.items()}
         # An export of ours says what the service has, to the last blank.
         names = [field_of(column, {MADE_FROM: (alike(MADE_FROM),)}) or column.lower() for column in header.columns]
-        self._ours = tuple(names[: len(KEYS)]) == KEYS and {*names[len(KEYS) :]} <= {VRF, (MADE_FROM, 0)}
+        self._ours = tuple(names[: len(KEYS)]) == KEYS and {*names[len(KEYS) :]} <= {VRF, TIME_ZONE, (MADE_FROM, 0)}
 
     def leave_out(self, number: int, line: int | None, reason: str, *, count: int = 1) -> None:
         """See `files.tables.Report`."""
@@ -260,7 +260,7 @@ class _Rows:
 
     def _values(self, row: list[str], where: Where) -> dict[str, Any]:
         """The values of the fields that have columns; coordinates that mean numbers are such."""
-        keys = ("name", VRF, MADE_FROM)
+        keys = ("name", VRF, TIME_ZONE, MADE_FROM)
         of = {name: row[places[0]] for name, places in self._at.items() if name in (*keys, *FIELD_NAMES)}
         if not self._ours:
             of = {name: value.strip() for name, value in of.items()}
@@ -314,11 +314,15 @@ def write(sites: list[Site]) -> str:
     # Python before 3.13 leaves a lone carriage return without quotation marks, and then refuses to read it.
     returns = any("\r" in str(value) for site in sites for value in site.fields.values())
     writer = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL if returns else csv.QUOTE_MINIMAL)
-    has_vrfs, made_at = any(site.vrf for site in sites), max((site.made_at for site in sites), default="")
-    more = [*([VRF] if has_vrfs else []), *([f"{MADE_FROM} ({made_at})"] if made_at else [])]
-    writer.writerow((*KEYS, *more))
+    made_at = max((site.made_at for site in sites), default="")
+    ends = {
+        key: heading
+        for key, heading in ((VRF, VRF), (TIME_ZONE, TIME_ZONE), (MADE_FROM, f"{MADE_FROM} ({made_at})"))
+        if any(getattr(site, key) for site in sites)
+    }
+    writer.writerow((*KEYS, *ends.values()))
     for site in sites:
         values = ["" if site.fields[name] is None else site.fields[name] for name in FIELD_NAMES]
-        ends = [*([site.vrf] if has_vrfs else []), *([site.made_from] if made_at else [])]
-        writer.writerow([site.name, *values, " ".join(map(block_text, site.blocks)), *ends])
+        more = [getattr(site, key) or "" for key in ends]
+        writer.writerow([site.name, *values, " ".join(map(block_text, site.blocks)), *more])
     return out.getvalue()

@@ -9,7 +9,7 @@ import tomli_w
 
 from geolookup.base.reasons import reason
 from geolookup.model.errors import DataFileError
-from geolookup.sites.site import KEYS, MADE_AT, MADE_FROM, VRF, Site, Where, block_text
+from geolookup.sites.site import KEYS, MADE_AT, MADE_FROM, TIME_ZONE, VRF, Site, Where, block_text
 
 _HEADER = """\
 # The organisation's sites. `geolookup custom plan FILE` shows what would change, `geolookup custom apply FILE` does it.
@@ -69,7 +69,7 @@ def write(sites: list[Site]) -> str:
     tables = []
     for site in sites:
         values = {"name": site.name, **site.fields, "blocks": [block_text(block) for block in site.blocks]}
-        more = {key: value for key, value in ((VRF, site.vrf), (MADE_FROM, site.made_from)) if value}
+        more = {key: value for key in (VRF, TIME_ZONE, MADE_FROM) if (value := getattr(site, key))}
         tables.append({**{key: values[key] for key in KEYS if values[key] is not None}, **more})
     moment = max((site.made_at for site in sites), default="")
     made_at = {MADE_AT: moment} if moment else {}

@@ -17,7 +17,7 @@ from geolookup.state.edits.outbox.payload import content_of, values_of
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.places.place import Content
 from geolookup.state.edits.session import EditSession
-from geolookup.state.edits.steps import LayerChange, Step
+from geolookup.state.edits.steps import LayerChange, Named, Step
 
 _MOST_NAMED = 20
 
@@ -159,7 +159,7 @@ def _put_vrfs_back(session: EditSession, steps: Sequence[Step], notes: list[str]
         if (None if place is None else content_of(place)) != change.after:
             notes.append(f"{of} changed since: it stays as it is")
         elif change.before is not None:
-            session.vrfs.put(change.vrf, change.name, change.before, place)
+            session.vrfs.put(change.vrf, change.name, change.before, place, time_zone=change.was_zone)
             put_back.append(f"{of} is as it was before")
         elif place is not None:
             session.vrfs.remove(change.vrf, change.name, place)
@@ -223,7 +223,7 @@ def _put_names_back(session: EditSession, steps: Iterable[Step], numbers: Mappin
 
     :returns: what sites that are there all the while are called again
     """
-    before = session.names.locids()
+    before = session.names.all()
     names = dict(before)
     for step in steps:
         for name, (was, became) in step.names.items():
@@ -231,16 +231,23 @@ def _put_names_back(session: EditSession, steps: Iterable[Step], numbers: Mappin
                 names.pop(name, None)
                 if was is not None:
                     names[name] = was
-    names = {name: numbers.get(local, local) for name, local in names.items()}
+    names = {name: Named(numbers.get(named.locid, named.locid), named.time_zone) for name, named in names.items()}
     if names != before:
         hidden = session.hidden()
         there = {
-            name: local for name, local in names.items() if local in hidden or session.shown(local) in session.layer
+            name: named
+            for name, named in names.items()
+            if named.locid in hidden or session.shown(named.locid) in session.layer
         }
         session.name_sites(there, file="undo")
-    again = {local: name for name, local in names.items()}
-    return [
-        f"{name} is named {again[local]} again" if local in again else f"{name} has no name again"
-        for name, local in before.items()
-        if again.get(local) != name and session.shown(local) in session.layer
-    ]
+    again = {named.locid: (name, named.time_zone) for name, named in names.items()}
+    told = []
+    for name, (local, zone) in before.items():
+        if session.shown(local) not in session.layer or again.get(local) == (name, zone):
+            continue
+        is_called, is_in = again.get(local, ("", zone))
+        if is_called != name:
+            told.append(f"{name} is named {is_called} again" if is_called else f"{name} has no name again")
+        if is_in != zone:
+            told.append(f"{is_called} has {f'the time zone {is_in}' if is_in else 'no time zone'} again")
+    return told

@@ -13,7 +13,7 @@ from geolookup.model.errors import EditError, TooMuchGoneError
 from geolookup.model.types import Geolocation, IPBlock
 from geolookup.settings.table import Settings
 from geolookup.sites.since import Asked, Conflict, Keep, Since, digest_of, require_kept
-from geolookup.sites.site import Problems, Site, block_text, blocks_text
+from geolookup.sites.site import TIME_ZONE, Problems, Site, block_text, blocks_text
 from geolookup.state.base.actor import acting
 from geolookup.state.base.clock import now_text
 from geolookup.state.editor import Editor
@@ -24,12 +24,13 @@ from geolookup.state.edits.session import EditSession
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VrfChange:
-    """One step: a place of a VRF as it is (``before``) and shall be (``after``); None where it is not."""
+    """One step: a place of a VRF as it is (``before``, ``was_zone``) and shall be (``after``); None where it is not."""
 
     vrf: str
     name: str
     before: Geolocation | None
     after: Site | None
+    was_zone: str = ""
 
     def describe(self) -> str:
         """The step in words."""
@@ -42,6 +43,8 @@ class VrfChange:
         was, shall = self.before.fields(), self.after.fields
         changed = [f"{name} {was[name]!r} -> {shall[name]!r}" for name in was if was[name] != shall[name]]
         more, less = ({*self.after.blocks} - {*self.before.ipblocks}, {*self.before.ipblocks} - {*self.after.blocks})
+        if (zone := self.after.time_zone) not in (None, self.was_zone):
+            changed.append(f"{TIME_ZONE} {self.was_zone!r} -> {zone!r}")
         changed += [f"{sign} {blocks_text(blocks)}" for sign, blocks in (("+", more), ("-", less)) if blocks]
         return f"~ update {of}: {', '.join(changed)}"
 
@@ -115,7 +118,7 @@ def plan_vrfs(
     conflicts: list[Conflict] = []
     known = known_blocks = 0
     for vrf, wanted in sites.items():
-        there = editor.vrf_places(vrf)
+        there, zones = editor.vrf_places(vrf), editor.vrf_time_zones(vrf)
         known += len(there)
         known_blocks += sum(len(place.ipblocks) for place in there.values())
         if (wrong := wrong_name(vrf)) is not None:
@@ -129,8 +132,10 @@ def plan_vrfs(
         for site in wanted:
             before = there.get(site.name)
             _check(site, before, names, owners, problems)
-            if before is None or (before.fields(), tuple(before.ipblocks)) != (site.fields, site.blocks):
-                found.append(VrfChange(vrf=vrf, name=site.name, before=before, after=site))
+            zone = zones.get(site.name, "")
+            has = None if before is None else (before.fields(), tuple(before.ipblocks), zone)
+            if has != (site.fields, site.blocks, zone if site.time_zone is None else site.time_zone):
+                found.append(VrfChange(vrf=vrf, name=site.name, before=before, after=site, was_zone=zone))
         found += [
             VrfChange(vrf=vrf, name=name, before=place, after=None)
             for name, place in there.items()
@@ -165,10 +170,10 @@ def _kept(
         if not asked.stays(since.of(site, place), site.where):
             kept.append(site)
         elif place is not None:
-            kept.append(replace(site, fields=place.fields(), blocks=tuple(sorted(place.ipblocks))))
+            kept.append(site.as_is(place))
     absent = there.keys() - {site.name for site in sites}
     kept += [
-        Site(name=name, fields=there[name].fields(), blocks=tuple(sorted(there[name].ipblocks)), vrf=vrf)
+        Site.of(name, there[name], vrf=vrf)
         for name in sorted(absent)
         if asked.stays(since.of_absent(name, there[name]))
     ]
@@ -225,7 +230,8 @@ def apply_vrfs(
             else:
                 fields = checked_fields(change.after.fields, bare=True)
                 content = Content(values_of(fields), frozenset(change.after.blocks))
-                session.vrfs.put(change.vrf, change.name, content, change.before)
+                after = change.after
+                session.vrfs.put(change.vrf, change.name, content, change.before, time_zone=after.time_zone)
         for vrf in sites:
             session.steps.note_apply(vrf)
     return plan
@@ -234,12 +240,14 @@ def apply_vrfs(
 def export_vrf(editor: Editor, vrf: str) -> list[Site]:
     """Every place of a VRF as a site, sorted by name."""
     made_at = editor.sessions.ask(lambda session: session.steps.newest_moment()) or now_text()
+    zones = editor.vrf_time_zones(vrf)
     found = [
         Site(
             name=name,
             fields=place.fields(),
             blocks=tuple(sorted(place.ipblocks)),
             vrf=vrf,
+            time_zone=zones.get(name),
             made_from=digest_of(content_of(place)),
             made_at=made_at,
         )

@@ -31,6 +31,7 @@ class Asked(NamedTuple):
     blocks: Sequence[Ends]
     wide: bool
     name: str | None
+    time_zone: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,22 +55,23 @@ class CustomEdit:
         blocks: Sequence[Ends] = (),
         wide: bool = False,
         name: str | None = None,
+        time_zone: str | None = None,
     ) -> Callable[[Editor], Made]:
         """The edit of one geolocation, to be made, or to be previewed; ``locid`` has no meaning for a create, and
-        ``name``, of a site, only for one and for a rename.
+        ``name``, of a site, only for one and for a rename. A ``time_zone`` of None stays.
 
         ``wide`` is as in `Editor.add_block`.
         """
         assert self.blocks in (None, len(blocks))
         assert self.fields == (fields is not None)
-        asked = Asked(locid, fields or {}, blocks, wide, name)
+        asked = Asked(locid, fields or {}, blocks, wide, name, time_zone)
         return lambda editor: self.make(editor, asked)
 
 
 def _create(editor: Editor, asked: Asked) -> Made:
     blocks = [block_of(*ends) for ends in asked.blocks]
     fields: Any = asked.fields
-    locid = editor.create(name=asked.name, blocks=blocks, wide=asked.wide, **fields)
+    locid = editor.create(name=asked.name, time_zone=asked.time_zone or "", blocks=blocks, wide=asked.wide, **fields)
     text = f"created {f'geolocation {locid}' if asked.name is None else f'{asked.name} ({locid})'}"
     if blocks:
         more = f" and {len(blocks) - _MOST_NAMED} more" if len(blocks) > _MOST_NAMED else ""
@@ -85,7 +87,7 @@ def _named(editor: Editor, locid: int, otherwise: str = "geolocation ") -> str:
 
 
 def _update(editor: Editor, asked: Asked) -> Made:
-    editor.update(asked.locid, **asked.fields)
+    editor.update(asked.locid, time_zone=asked.time_zone, **asked.fields)
     return Made(locid=asked.locid, text=f"updated {_named(editor, asked.locid)}")
 
 

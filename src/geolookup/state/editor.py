@@ -12,7 +12,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, NamedTuple, ParamSpec, Self, TypeVar, Unpack
 
 from geolookup.base.text import fields_text
-from geolookup.model.checked import meant_fields, refuse_unknown, wrong_name
+from geolookup.model.checked import meant_fields, refuse_unknown, wrong_name, wrong_time_zone
 from geolookup.model.errors import (
     BlockError,
     EditError,
@@ -36,6 +36,7 @@ from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.edits.places.place import Content, Intent
 from geolookup.state.edits.places.reconcile import Hold
 from geolookup.state.edits.session import EditSession, Left, Lists
+from geolookup.state.edits.steps import Named
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.locks import PUBLISH_WAIT_S
 from geolookup.state.publishing.publish import Publish, publishing
@@ -125,11 +126,12 @@ class Editor:
         self,
         *,
         name: str | None = None,
+        time_zone: str = "",
         blocks: "Iterable[BlockLike]" = (),
         wide: bool = False,
         **fields: Unpack[NewGeolocation],
     ) -> int:
-        """Create a custom geolocation, perhaps with a site's name and its blocks, all at once or nothing.
+        """Create a custom geolocation, perhaps with a site's name, time zone and blocks, all at once or nothing.
 
         Text that is left out is empty; coordinates are degrees. If both are left out, they are those that the default
         data have of the city: of the place of this country, city and region with most addresses. If they have none,
@@ -138,7 +140,8 @@ class Editor:
 
         :returns: its provisional locid, at or below -10**15
         :raises EditError: if a field is unknown or cannot be, the country is in words and not a code, neither a country
-            nor coordinates are given, coordinates are missing, or another site has the name
+            nor coordinates are given, coordinates are missing, another site has the name, or the time zone is not one
+            of the IANA database, or is given without a name
         :raises InvalidRangeError: if a block is not one
         :raises WideBlockError: if the blocks are that wide, and ``wide`` is not given
         :raises BlockError: if another custom geolocation has an identical block
@@ -154,6 +157,8 @@ class Editor:
             locid = session.create(meant_fields(given, bare=bare))
             if name is not None:
                 session.name_by_hand(name, locid)
+            if time_zone:
+                session.put_time_zone(locid, time_zone)
             for block in found:
                 session.require_free(block, session.find(locid)[2].place)
                 session.add(Intent(what="add_block", new=block), locid, locid)
@@ -173,10 +178,11 @@ class Editor:
             + (f", and the default data have no coordinates of {asked}" if asked else "")
         )
 
-    def update(self, locid: int, **fields: Any) -> None:
-        """Change some or all of the fields; the others stay.
+    def update(self, locid: int, *, time_zone: str | None = None, **fields: Any) -> None:
+        """Change some or all of the fields; the others stay. The ``time_zone`` is a site's: no service hears of it.
 
-        :raises EditError: if a field is unknown or cannot be, a new country is in words, or nothing would change
+        :raises EditError: if a field is unknown or cannot be, a new country is in words, or nothing would change; or if
+            the time zone is not one of the IANA database, or the geolocation has no name
         :raises UnknownGeolocationError: if the custom geolocation does not exist
         :raises DefaultGeolocationError: if it is a default one
         """
@@ -185,9 +191,11 @@ class Editor:
             shown, local, laid = session.find(locid)
             before = laid.place.fields()
             after = meant_fields({**before, **fields}, before, bare=not has_service(session.published))
-            if after == before:
+            moved = time_zone is not None and session.put_time_zone(local, time_zone)
+            if after != before:
+                session.add(Intent(what="update", values=values_of(after)), local, shown)
+            elif not moved:
                 raise EditError(f"geolocation {locid} has these values already: nothing was changed")
-            session.add(Intent(what="update", values=values_of(after)), local, shown)
 
     def rename(self, locid: int, name: str) -> str | None:
         """Give a custom geolocation the name of a site, in place of the one that it has; no service hears of it.
@@ -353,13 +361,19 @@ class Editor:
         )
 
     def site_names(self) -> dict[int, str]:
-        """The name of each geolocation that has one, by every number that it ever had."""
+        """The name of each geolocation that has one, by every number that it ever had; else that of the service."""
 
         def ask(session: EditSession) -> dict[int, str]:
             named = session.names.locids().items()
-            return {number: name for name, local in named for number in (local, session.shown(local))}
+            own = {number: name for name, local in named for number in (local, session.shown(local))}
+            return {**session.listed.sites, **own}
 
         return self._sessions.ask(ask)
+
+    def time_zones(self) -> dict[str, str]:
+        """The time zone of each site that has one, by its name."""
+        names = self._sessions.ask(lambda session: session.names.all())
+        return {name: named.time_zone for name, named in names.items() if named.time_zone}
 
     def vrfs(self) -> list[str]:
         """The names of the routing domains (VRFs) that have places of their own, or had some."""
@@ -369,20 +383,31 @@ class Editor:
         """The places of a VRF, by their names; an unknown VRF has none."""
         return self._sessions.ask(lambda session: session.vrfs.places(vrf))
 
+    def vrf_time_zones(self, vrf: str) -> dict[str, str]:
+        """The time zone of each place of a VRF that has one, by its name."""
+        return self._sessions.ask(lambda session: session.vrfs.time_zones(vrf))
+
     def put_vrf_place(
-        self, vrf: str, name: str, *, blocks: "Iterable[BlockLike]" = (), **fields: Unpack[NewGeolocation]
+        self,
+        vrf: str,
+        name: str,
+        *,
+        time_zone: str = "",
+        blocks: "Iterable[BlockLike]" = (),
+        **fields: Unpack[NewGeolocation],
     ) -> int:
         """Have a place of a VRF be so: a new one, or, if the VRF has one of that name, that.
 
         Such places are this state's own: no service hears of them. In the VRF they answer before all others.
 
         :returns: its locid
-        :raises EditError: if a field is unknown or cannot be, or the name of the place or of the VRF cannot be one
+        :raises EditError: if a field is unknown or cannot be, or the name of the place or of the VRF cannot be one, or
+            the time zone is not one of the IANA database
         :raises InvalidRangeError: if a block is not one
         :raises BlockError: if another place of the VRF has an identical block
         """
-        for each in (vrf, name):
-            if (wrong := wrong_name(each)) is not None:
+        for wrong in (wrong_name(vrf), wrong_name(name), wrong_time_zone(time_zone)):
+            if wrong is not None:
                 raise EditError(wrong)
         refuse_unknown(fields)
         found = [block_of(block) for block in blocks]
@@ -392,7 +417,8 @@ class Editor:
             for block in found:
                 if (owner := session.vrfs.owner(vrf, block, but=name)) is not None:
                     raise BlockError(f"{block} belongs to {owner} of the VRF {vrf}: remove it there first")
-            return session.vrfs.put(vrf, name, Content(values_of(values), frozenset(found)), before)
+            content = Content(values_of(values), frozenset(found))
+            return session.vrfs.put(vrf, name, content, before, time_zone=time_zone)
 
     def remove_vrf_place(self, vrf: str, name: str) -> None:
         """Remove a place of a VRF.
@@ -405,13 +431,19 @@ class Editor:
                 raise UnknownGeolocationError(f"the VRF {vrf} has no place named {name!r:.60}")
             session.vrfs.remove(vrf, name, before)
 
-    def keep_sites(self, names: Mapping[str, int], *, file: str) -> None:
+    def keep_sites(self, names: Mapping[str, int], *, file: str, time_zones: Mapping[str, str] | None = None) -> None:
         """Keep these names of custom geolocations, given by ``file``, and of others only those given by hand.
+
+        ``time_zones`` are those that the file says, by name; of other sites they stay.
 
         :raises UnknownGeolocationError: if the custom geolocation does not exist
         """
         with self._sessions.transaction() as session:
-            session.keep_sites({name: session.find(locid)[1] for name, locid in names.items()}, file=file)
+            locals_ = {name: session.find(locid)[1] for name, locid in names.items()}
+            zones = {named.locid: named.time_zone for named in session.names.all().values()}
+            said = time_zones or {}
+            named = {name: Named(local, said.get(name, zones.get(local, ""))) for name, local in locals_.items()}
+            session.keep_sites(named, file=file)
 
     def pending(self) -> list[OutboxRow]:
         """The edits that have not reached the service, oldest first; none if no service is in the stack.
@@ -705,7 +737,7 @@ class Sessions:
         raise StateBusyError(f"{self._directory.home}: generations come and go faster than they can be read")
 
     def _publish(
-        self, publish: Publish, head: int, layer: dict[int, Laid], names: dict[int, str], *, vrfs: bool
+        self, publish: Publish, head: int, layer: dict[int, Laid], names: dict[int, Mapping[str, str]], *, vrfs: bool
     ) -> None:
         """The edits are durable by now: should this fail, the next publish makes them visible."""
         try:

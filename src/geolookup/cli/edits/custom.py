@@ -40,7 +40,14 @@ _OF_FILES = {
     "undo": Announced("edits.history", "undo", "Take back edits, sent or not; first shown as a plan."),
 }
 _MOST_REGIONS = 20
-_NAMES = ("locid", "site", *FIELD_NAMES, "ipblocks", "pending", "edits")
+_NAMES = ("locid", "site", "time_zone", *FIELD_NAMES, "ipblocks", "pending", "edits")
+
+
+_time_zone_option = click.option(
+    "--time-zone",
+    metavar="ZONE",
+    help="The site's time zone, such as Europe/Berlin; empty for none. Answers have it, and no service hears of it.",
+)
 
 
 @click.group(cls=LazyGroup, announced=_OF_FILES)
@@ -59,6 +66,7 @@ def custom() -> None:
     "--block", "given", multiple=True, metavar="BLOCK", help="A network, an address or FIRST-LAST; may be repeated."
 )
 @field_options
+@_time_zone_option
 @preview_option
 @yes_option
 @json_option
@@ -67,6 +75,7 @@ def create(
     editor: Editor,
     /,
     name: str | None,
+    time_zone: str | None,
     given: tuple[str, ...],
     preview: bool,
     yes: bool,
@@ -95,7 +104,7 @@ def create(
     fields |= {} if city is None else city.coordinates
 
     def edit(wide: bool) -> Callable[[Editor], Made]:  # as `_make_if_meant` calls it
-        return edits.CREATE.of(fields=fields, blocks=blocks, wide=wide, name=name)
+        return edits.CREATE.of(fields=fields, blocks=blocks, wide=wide, name=name, time_zone=time_zone)
 
     if preview:
         if told is not None and not as_json:
@@ -111,22 +120,25 @@ def create(
 @custom.command(cls=WithLocids)
 @click.argument("whose", metavar="LOCID|SITE")
 @field_options
+@_time_zone_option
 @preview_option
 @json_option
 @pass_editor
-def update(editor: Editor, /, whose: str, preview: bool, as_json: bool, **fields: Any) -> None:
+def update(editor: Editor, /, whose: str, time_zone: str | None, preview: bool, as_json: bool, **fields: Any) -> None:
     """Change fields of a custom geolocation. Other fields stay as they are.
 
     \b
-    Example: geolookup custom update -3 --city Potsdam
+    Examples:
+      geolookup custom update -3 --city Potsdam
+      geolookup custom update "Berlin office" --time-zone Europe/Berlin
     """
     locid = locid_of(editor, whose)
     given = {name: value for name, value in fields.items() if value is not None}
-    if not given:
+    if not given and time_zone is None:
         raise click.UsageError("give at least one field to change")
     if given.keys() & {"country", *DEGREES}:
         require_fitting({**editor.get(locid).place.fields(), **given})
-    _make(editor, edits.UPDATE.of(locid, fields=given), preview=preview, as_json=as_json)
+    _make(editor, edits.UPDATE.of(locid, fields=given, time_zone=time_zone), preview=preview, as_json=as_json)
 
 
 @custom.command(cls=WithLocids)
@@ -139,8 +151,8 @@ def rename(editor: Editor, /, whose: str, name: str, preview: bool, as_json: boo
     """Give a custom geolocation another name of a site, or its first one.
 
     \b
-    No answer changes, and no service hears of it. A file that still has the old name gives it back when
-    it is applied: change it there, too.
+    No place changes, and no service hears of it. Change the name in the file of your sites, too: as long
+    as that has the old one, `custom apply` asks which of the two stays (--keep).
 
     \b
     Examples:
@@ -271,14 +283,16 @@ def show(editor: Editor, /, whose: str, only: tuple[str, ...] | None, as_json: b
       geolookup custom show "Berlin office" --field ipblocks
     """
     locid = locid_of(editor, whose)
-    laid, names = editor.get(locid), editor.site_names()
+    laid, names, zones = editor.get(locid), editor.site_names(), editor.time_zones()
     place = laid.place
     if as_json or only is not None:
-        output.chosen_result(_geolocation_object(laid, names), only or _NAMES, as_json=as_json)
+        output.chosen_result(_geolocation_object(laid, names, zones), only or _NAMES, as_json=as_json)
         return
     output.done(f"geolocation {place.locid}")
     if place.locid in names:
         output.done(f"  {'site:':<12}{names[place.locid]}")
+        if zone := zones.get(names[place.locid]):
+            output.done(f"  {'time zone:':<12}{zone}")
     for name, value in place.fields().items():
         output.done(f"  {name + ':':<12}{'' if value is None else value}")
     for block in place.ipblocks:
@@ -301,7 +315,8 @@ def list_custom(editor: Editor, /, only: tuple[str, ...] | None, as_json: bool) 
     """
     found, names = editor.custom(), editor.site_names()
     if as_json or only is not None:
-        objects = (_geolocation_object(laid, names) for laid in found)
+        zones = editor.time_zones()
+        objects = (_geolocation_object(laid, names, zones) for laid in found)
         output.chosen_results(objects, only or _NAMES, as_json=as_json)
         return
     with output.table("locid", "place", "blocks", "state", "site") as row:
@@ -415,12 +430,14 @@ def _report(editor: Editor, made: Made, *, as_json: bool, created: Mapping[str, 
     say_pending(editor)
 
 
-def _geolocation_object(laid: Laid, names: Mapping[int, str]) -> dict[str, Any]:
+def _geolocation_object(laid: Laid, names: Mapping[int, str], zones: Mapping[str, str]) -> dict[str, Any]:
     """A custom geolocation, for ``--json``."""
     place = laid.place
+    name = names.get(place.locid)
     return {
         "locid": place.locid,
-        "site": names.get(place.locid),
+        "site": name,
+        "time_zone": None if name is None else zones.get(name),
         **place.fields(),
         "ipblocks": [{"startip": block.startip, "endip": block.endip} for block in place.ipblocks],
         "pending": laid.pending,

@@ -59,7 +59,7 @@ def locid_of(editor: Editor, text: str) -> int:
         return int(text)
     except ValueError:
         pass
-    found = editor.sites().get(text)
+    found = {**{name: locid for locid, name in editor.site_names().items()}, **editor.sites()}.get(text)
     if found is None:
         raise click.UsageError(f"{text!r} is neither a locid nor the name of a site: see `geolookup custom list`")
     return found

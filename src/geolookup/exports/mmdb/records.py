@@ -13,11 +13,12 @@ import numpy as np
 from geolookup.exports.answers import Answers
 from geolookup.exports.content import CUSTOM, Content, Places, Progress
 from geolookup.exports.networks import Networks
-from geolookup.exports.parts import NO_DEGREES, bits, distinct, distinct_rows
+from geolookup.exports.parts import NO_DEGREES, Column, bits, distinct, distinct_rows
 from geolookup.index import mmdb
 from geolookup.index.flatten import I64
 from geolookup.index.layout import OURS
 from geolookup.lookup.record import REGION_CODE, TRAITS, metro_code, of_country, zone_of
+from geolookup.model.facts import SITE_ZONE
 
 _PROGRESS = 1 << 15
 _KEYS = ("country", "continent", "subdivisions", "city", "postal", "location", "latitude", "longitude", "metro_code")
@@ -263,10 +264,12 @@ class _Places(_Writer):
         columns.append(np.array([metro_code(self._texts[number]) for number in numbers.tolist()], np.int64)[which])
         countries, which = self._of_countries()
         zones = [zone_of(text) if own else "" for text, own in countries]
-        columns.append(np.array([at if zone else -1 for at, zone in enumerate(zones)], np.int64)[which])
+        columns.append(np.array([at if own else -1 for at, (_, own) in enumerate(countries)], np.int64)[which])
+        said = self._places.facts.get(SITE_ZONE, Column([None], np.zeros(len(self._places), np.int64)))
         columns[2][self._is_given] = 0  # a given one has its own
         given = self._given.get("location")
         columns.append(np.full(len(self._places), -1, np.int64) if given is None else given.which)
+        columns.append(said.which)
         for column in columns[:2]:  # and its own coordinates, or none
             column[self._is_given & (columns[4] < 0)] = NO_DEGREES
         first, which = distinct_rows(columns)
@@ -279,7 +282,7 @@ class _Places(_Writer):
 
         values = []
         known = np.zeros(len(latitudes), np.bool_)
-        for at, (north, east, code, zone, number) in enumerate(
+        for at, (north, east, code, country, number, site) in enumerate(
             zip(latitudes, longitudes, *(column.tolist() for column in columns[2:]), strict=True)
         ):
             if number >= 0 and given is not None:
@@ -294,8 +297,8 @@ class _Places(_Writer):
             ]
             if code:
                 members.append((self._key("metro_code"), mmdb.uint16(code)))
-            if zone >= 0:
-                members.append((self._key("time_zone"), self._pool.shared(mmdb.text(zones[zone]))))
+            if country >= 0 and (zone := said.values[site] or zones[country]):
+                members.append((self._key("time_zone"), self._pool.shared(mmdb.text(zone))))
             if members:
                 known[at] = True
                 values.append(mmdb.map_of(members))

@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from geolookup.base.garbage import rarely_collected
 from geolookup.base.text import count
 from geolookup.model.errors import ChangedSinceError, TooMuchGoneError, WideBlockError
 from geolookup.settings.table import Settings
@@ -41,6 +42,7 @@ class _Last(msgspec.Struct):
     edits: int = -1
 
 
+@rarely_collected()
 def plan_server(
     editor: Editor,
     found: ServerSites,
@@ -60,6 +62,7 @@ def plan_server(
     return replace(plan, held=(*_fewer(last, found, settings), *plan.held))
 
 
+@rarely_collected()
 def apply_server(
     editor: Editor,
     found: ServerSites,
@@ -128,7 +131,7 @@ def _digest(found: ServerSites) -> str:
     said = hashlib.sha256(msgspec.json.encode(found.counts, order="sorted"))
     for site in found.sites:
         blocks = [(block.family, str(block.first), str(block.last)) for block in site.blocks]
-        said.update(msgspec.json.encode((site.vrf, site.name, site.fields, blocks)))
+        said.update(msgspec.json.encode((site.vrf, site.name, site.fields, site.time_zone, blocks)))
     return said.hexdigest()
 
 

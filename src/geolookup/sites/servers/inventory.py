@@ -6,13 +6,13 @@ narrowest prefix around it, in the same routing domain. Country and region are r
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from geolookup.base.reasons import reason
 from geolookup.base.text import count
 from geolookup.model.addresses import range_ends
-from geolookup.model.checked import wrong_name
+from geolookup.model.checked import wrong_name, wrong_time_zone
 from geolookup.model.continents import countries
 from geolookup.model.countries import in_capitals, is_code
 from geolookup.model.errors import InvalidAddressError, InvalidRangeError
@@ -21,7 +21,7 @@ from geolookup.model.types import IPBlock
 from geolookup.model.written import country_of, degrees_of
 from geolookup.settings.sites import SitesSettings
 from geolookup.sites.servers.postal import city_of
-from geolookup.sites.site import Problems, Site, Where, refuse_wrong_fields
+from geolookup.sites.site import TIME_ZONE, Problems, Site, Where, refuse_wrong_fields
 
 _ADDRESSES: Final = "address"
 
@@ -156,6 +156,7 @@ def sites_of(found: Inventory, settings: SitesSettings, *, origin: str, problems
     places = {place for blocks in of.values() for place in blocks}
     names = _names(found, places, settings)
     fields_of = {place: _fields(found, place, names[place], settings, where, problems, told) for place in places}
+    zones = {place: _time_zone(found, place, names[place], settings, where, problems) for place in places}
     idle = len(found.sites) - len(places & found.sites)
     for what, number, first in told.lines():
         problems.said.append(f"{origin}: {number} × {what} ({first})")
@@ -167,6 +168,7 @@ def sites_of(found: Inventory, settings: SitesSettings, *, origin: str, problems
             fields=values,
             blocks=tuple(sorted(of[domain][place])),
             vrf=domain,
+            time_zone=zones[place],
             where=Where(path=origin, find=where.find, name=names[place]),
         )
         for domain in sorted(of)
@@ -276,6 +278,13 @@ def _fields(
         problems.add(where.problem("coordinates are not numbers of degrees", reason(error), "latitude"))
         return None
     return None if refuse_wrong_fields(fields, where, problems) else fields
+
+
+def _time_zone(found: Inventory, key: str, name: str, settings: SitesSettings, where: Where, problems: Problems) -> str:
+    zone = _first([found.places[key], *found.above(key)], settings.paths.get(TIME_ZONE, TIME_ZONE)) or ""
+    if (wrong := wrong_time_zone(zone)) is not None:
+        problems.add(replace(where, name=name).problem("is not a time zone", wrong, TIME_ZONE, str(zone)))
+    return str(zone)
 
 
 def _add_city(

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from geolookup.base.garbage import rarely_collected
 from geolookup.base.text import harmless
 from geolookup.http.transport import Transport
 from geolookup.model.errors import SettingsError, UpstreamAnswerError
@@ -38,6 +39,7 @@ class ServerSites:
     unseen: str
 
 
+@rarely_collected()
 def read_server(settings: Settings, problems: Problems) -> ServerSites:
     """All sites that the server of the settings has, with their blocks.
 

@@ -1,6 +1,6 @@
 """Questions of the state directory about its local edits; if none were ever made, nothing is opened."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 from geolookup.model.types import Geolocation
@@ -9,7 +9,7 @@ from geolookup.state.base.sqlite import QUESTION_WAIT_S, RUN_WAIT_S
 from geolookup.state.edits.layer import ABOVE, Laid, laid
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
-from geolookup.state.edits.session import SiteNames
+from geolookup.state.edits.session import SiteNames, local_facts
 from geolookup.state.edits.store import Edits
 from geolookup.state.edits.vrfs import VrfPlaces
 
@@ -44,13 +44,13 @@ class LocalEdits:
 
     def named(
         self, custom: list[Geolocation], begun: Begun, *, wait_s: float = RUN_WAIT_S
-    ) -> tuple[dict[int, Laid], int, dict[int, str]]:
-        """`laid_over`, and the names of sites by the locid of each."""
+    ) -> tuple[dict[int, Laid], int, dict[int, Mapping[str, str]]]:
+        """`laid_over`, and the names and time zones of sites by the locid of each."""
 
-        def ask(ledger: Ledger) -> tuple[dict[int, Laid], int, dict[int, str]]:
+        def ask(ledger: Ledger) -> tuple[dict[int, Laid], int, dict[int, Mapping[str, str]]]:
             return laid(ledger, custom, begun), ledger.outbox.head, SiteNames(ledger.database).of_numbers()
 
-        nothing: tuple[dict[int, Laid], int, dict[int, str]]
+        nothing: tuple[dict[int, Laid], int, dict[int, Mapping[str, str]]]
         nothing = {place.locid: Laid(place=place) for place in custom}, 0, {}
         return self._ask(ask, nothing, wait_s=wait_s)
 
@@ -123,6 +123,20 @@ class LocalEdits:
         return self._ask(
             lambda ledger: VrfPlaces(ledger.database, ledger.outbox).places(vrf), none, wait_s=QUESTION_WAIT_S
         )
+
+    def vrf_facts(self, vrf: str) -> dict[int, Mapping[str, str]]:
+        """What answers say of the places of a VRF besides their fields, by locid."""
+
+        def ask(ledger: Ledger) -> dict[int, Mapping[str, str]]:
+            vrfs = VrfPlaces(ledger.database, ledger.outbox)
+            zones = vrfs.time_zones(vrf)
+            return {
+                place.locid: {**local_facts(name, zones.get(name, "")), "vrf": vrf}
+                for name, place in vrfs.places(vrf).items()
+            }
+
+        nothing: dict[int, Mapping[str, str]] = {}
+        return self._ask(ask, nothing, wait_s=QUESTION_WAIT_S)
 
     def sites_wait(self, *, wait_s: float = RUN_WAIT_S) -> str | None:
         """What of the sites of a server waits for a person, in words; None if nothing does."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from geolookup.model.checked import wrong_name
+from geolookup.model.checked import wrong_name, wrong_time_zone
 from geolookup.model.errors import BlockError, DefaultGeolocationError, EditError, UnknownGeolocationError
 from geolookup.model.named import locid_of
 from geolookup.model.types import Geolocation, IPBlock
@@ -19,8 +19,9 @@ from geolookup.state.edits.outbox.history import begin_step, insert_history
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.payload import content_of, described, geolocation, values_of
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
+from geolookup.state.edits.outbox.schema import insert
 from geolookup.state.edits.places.place import Blocks, Content, Intent
-from geolookup.state.edits.steps import SITES, Steps
+from geolookup.state.edits.steps import SITES, Named, Steps
 from geolookup.state.edits.vrfs import VrfPlaces
 from geolookup.state.generations.cache import Cache, digest
 
@@ -33,13 +34,15 @@ if TYPE_CHECKING:
 class Listed(NamedTuple):
     """The service's list as it is published: the custom geolocations of a generation, before any edit.
 
-    ``record`` is the generation's own, and ``begun`` says when its list began.
+    ``record`` is the generation's own, and ``begun`` says when its list began. ``sites`` are the names that
+    its elements have.
     """
 
     generation: int
     record: dict[str, Any]
     begun: Begun
     custom: list[Geolocation]
+    sites: dict[int, str]
 
 
 class Lists:
@@ -55,8 +58,7 @@ class Lists:
         begun = Begun.of(record)
         listed = self._newest  # once: another thread may replace it
         if listed is None or (listed.generation, listed.begun) != (number, begun):
-            custom = Cache(cache_path(self.home, number)).custom()
-            self._newest = listed = Listed(generation=number, record=record, begun=begun, custom=custom)
+            self._newest = listed = Listed(number, record, begun, *Cache(cache_path(self.home, number)).named())
         return listed
 
 
@@ -66,6 +68,11 @@ class Left(NamedTuple):
     sequence: int
     head: int
     layer: dict[int, Laid]
+
+
+def facts_of_sites(names: Mapping[int, str]) -> dict[int, Mapping[str, str]]:
+    """`local_facts` of sites that a service named, by locid."""
+    return {locid: local_facts(name, "") for locid, name in names.items()}
 
 
 class _HistoryLine(msgspec.Struct):
@@ -78,12 +85,17 @@ class _HistoryLine(msgspec.Struct):
     at: str
 
 
+def local_facts(name: str, time_zone: str) -> Mapping[str, str]:
+    """What the custom layer says of a site besides the fields of its place: facts by their names."""
+    return {"site": name, **({"time_zone": time_zone} if time_zone else {})}
+
+
 #: The file of a name that no file gave.
 BY_HAND = "by hand"
 
 
 class SiteNames:
-    """The names of the file applied last, and those given by hand, within one transaction of edits.db.
+    """The names of the file applied last, and those given by hand, within one transaction of edits.db; and time zones.
 
     Each stands with the number that its geolocation has on this machine: the service's later one does not touch it.
     """
@@ -91,15 +103,23 @@ class SiteNames:
     def __init__(self, database: "Database") -> None:
         self._database = database
 
+    def all(self) -> dict[str, Named]:
+        """The geolocation of each name, and the time zone."""
+        return {name: Named(*row) for name, *row in self._database.execute("SELECT name, locid, time_zone FROM sites")}
+
     def locids(self) -> dict[str, int]:
         """The geolocation of each name."""
-        return {row["name"]: row["locid"] for row in self._database.query("SELECT name, locid FROM sites")}
+        return {name: named.locid for name, named in self.all().items()}
 
-    def of_numbers(self) -> dict[int, str]:
-        """The name by the number of each geolocation: its own on this machine, and the one that the service gave it."""
-        sql = "SELECT name, locid, number FROM sites JOIN places ON id = locid"
-        rows = self._database.execute(sql).fetchall()
-        return {number: name for name, *numbers in rows for number in numbers if number is not None}
+    def of_numbers(self) -> dict[int, Mapping[str, str]]:
+        """What answers say of each geolocation with a name, by its number on this machine and by the service's."""
+        sql = "SELECT name, time_zone, locid, number FROM sites JOIN places ON id = locid"
+        return {
+            number: local_facts(name, zone)
+            for name, zone, *numbers in self._database.execute(sql)
+            for number in numbers
+            if number is not None
+        }
 
     def by_hand(self) -> set[str]:
         """The names that no file has had so far."""
@@ -110,18 +130,20 @@ class SiteNames:
         for name in self.by_hand().intersection(names):
             self._database.execute("UPDATE sites SET file = ? WHERE name = ?", (file, name))
 
-    def replace(self, names: Mapping[str, int], *, file: str) -> None:
+    def replace(self, names: Mapping[str, Named], *, file: str) -> None:
         """Keep these names and no others; ``file`` is where they are from. What stays as it is is not touched."""
-        before = self.locids()
+        before = self.all()
         # All that go, before any that come: a locid may pass from one name to another.
-        for name, locid in before.items():
-            if names.get(name) != locid:
+        for name, named in before.items():
+            if name not in names or names[name].locid != named.locid:
                 self._database.execute("DELETE FROM sites WHERE name = ?", (name,))
-        self._database.table("sites").insert_all(
-            {"name": name, "locid": locid, "file": file, "applied_at": now_text()}
-            for name, locid in names.items()
-            if before.get(name) != locid
-        )
+        for name, named in names.items():
+            if name not in before or before[name].locid != named.locid:
+                insert(
+                    self._database, "sites", {"name": name, **named._asdict(), "file": file, "applied_at": now_text()}
+                )
+            elif before[name] != named:
+                self._database.execute("UPDATE sites SET time_zone = ? WHERE name = ?", (named.time_zone, name))
 
 
 class EditSession:
@@ -156,10 +178,10 @@ class EditSession:
         """The record of the generation that the edits are laid over."""
         return self._current.published
 
-    def left(self) -> tuple[dict[int, Laid], dict[int, str]]:
-        """The layer as the edits leave it, and the names of its sites by number; the history is written."""
+    def left(self) -> tuple[dict[int, Laid], dict[int, Mapping[str, str]]]:
+        """The layer as the edits leave it, and what is known of its sites by number; the history is written."""
         self.write_history()
-        return self.layer, self.names.of_numbers()
+        return self.layer, {**facts_of_sites(self.listed.sites), **self.names.of_numbers()}
 
     @property
     def names(self) -> SiteNames:
@@ -376,15 +398,15 @@ class EditSession:
             then, after = (None if laid is None else content_of(laid.place) for laid in (was, now))
             self.record("take_back", shown, then, after, str(State.DROPPED))
 
-    def name_sites(self, names: Mapping[str, int], *, file: str, about: int | None = None) -> None:
+    def name_sites(self, names: Mapping[str, Named], *, file: str, about: int | None = None) -> None:
         """Keep these names, each with a number of this machine, and no others; ``about`` is the one that changes.
 
         The names of what the service was not told to delete yet stay, so that a later file can take the delete back.
         """
-        before = self.names.locids()
-        named = set(names.values())
+        before = self.names.all()
+        named = {each.locid for each in names.values()}
         hidden = self.hidden()
-        gone = {name: local for name, local in before.items() if local in hidden and local not in named}
+        gone = {name: each for name, each in before.items() if each.locid in hidden and each.locid not in named}
         after = {**gone, **names}
         changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
         if changed:
@@ -395,7 +417,9 @@ class EditSession:
             self.names.replace(after, file=file)
             self.changed = True  # lookups say the names
             self.outbox.touch()  # so that they do, even if this process is killed before it publishes
-            was, became = ({name: known.get(name) for name in changed} for known in (before, after))
+            was, became = (
+                {name: known[name].written if name in known else None for name in changed} for known in (before, after)
+            )
             insert_history(self._database, SITES, file, locid=about, before=was, after=became, step=self.step)
 
     def city(self, fields: Mapping[str, Any]) -> "City | None":
@@ -414,23 +438,43 @@ class EditSession:
         """
         if (wrong := wrong_name(name)) is not None:
             raise EditError(wrong)
-        names = self.names.locids()
-        if name in names and (owner := self.shown(names[name])) in self.layer:
-            if names[name] == local:
+        names = self.names.all()
+        if name in names and (owner := self.shown(names[name].locid)) in self.layer:
+            if names[name].locid == local:
                 raise EditError(f"geolocation {owner} is named {name!r} already: nothing was changed")
             raise EditError(f"there is a site {name!r} already: geolocation {owner}. Change that, or take another name")
-        before = next((each for each, of in names.items() if of == local), None)
-        others = {each: of for each, of in names.items() if of != local}
-        self.name_sites({**others, name: local}, file=BY_HAND, about=local)
+        before = next((each for each, of in names.items() if of.locid == local), None)
+        named = Named(local) if before is None else names[before]
+        others = {each: of for each, of in names.items() if of.locid != local}
+        self.name_sites({**others, name: named}, file=BY_HAND, about=local)
         return before
 
-    def keep_sites(self, names: Mapping[str, int], *, file: str) -> None:
+    def put_time_zone(self, local: int, zone: str) -> bool:
+        """Give the site of a geolocation, by its number of this machine, a time zone, or "": false if it has that.
+
+        :raises EditError: if it is none, or the geolocation is no site
+        """
+        if (wrong := wrong_time_zone(zone)) is not None:
+            raise EditError(wrong)
+        names = self.names.all()
+        name = next((each for each, of in names.items() if of.locid == local), None)
+        if name is None and zone:
+            raise EditError(
+                f"geolocation {self.shown(local)} has no name, and a time zone is a site's: name it first, with "
+                "`geolookup custom rename`"
+            )
+        if name is None or names[name].time_zone == zone:
+            return False
+        self.name_sites({**names, name: Named(local, zone)}, file=BY_HAND, about=local)
+        return True
+
+    def keep_sites(self, names: Mapping[str, Named], *, file: str) -> None:
         """`name_sites` of the names that a file gives; what was named by hand, and is not in it, keeps its name."""
-        taken, locids = set(names.values()), self.names.locids()
+        taken, known = {named.locid for named in names.values()}, self.names.all()
         kept = {
-            name: locids[name]
+            name: known[name]
             for name in self.names.by_hand() - names.keys()
-            if locids[name] not in taken and self.shown(locids[name]) in self.layer
+            if known[name].locid not in taken and self.shown(known[name].locid) in self.layer
         }
         self.name_sites({**kept, **names}, file=file)
         self.names.belong(names, file)

@@ -7,7 +7,7 @@ regardless of what became of its edits since.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from geolookup.state.base.actor import who
 from geolookup.state.edits.outbox.payload import read_content
@@ -23,6 +23,21 @@ VRF_PLACE = "vrf_place"
 SITES = "sites"
 
 
+class Named(NamedTuple):
+    """The geolocation of a site's name, by its number on this machine, and the site's time zone, "" if it has none.
+
+    Both are local knowledge: no service hears of them.
+    """
+
+    locid: int
+    time_zone: str = ""
+
+    @property
+    def written(self) -> int | tuple[int, str]:
+        """As the history has it."""
+        return (*self,) if self.time_zone else self.locid
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerChange:
     """One geolocation before and after: None stands for one that did not exist yet, or does not any more."""
@@ -34,19 +49,20 @@ class LayerChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VrfPlaceChange:
-    """A place of a VRF, by its name, before and after; None where it is not."""
+    """A place of a VRF, by its name, before and after; None where it is not. ``was_zone`` is its time zone before."""
 
     vrf: str
     name: str
     before: Content | None
     after: Content | None
+    was_zone: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """The changes of one transaction: to geolocations, oldest first, and to the names of sites.
 
-    ``names`` has each name that changed, with the number on this machine that it had before and has after, or None.
+    ``names`` has each name that changed, with what it stood for before and after, or None.
     ``who`` made it at ``at``, ``via`` says from where.
     """
 
@@ -55,7 +71,7 @@ class Step:
     who: str
     via: str
     changes: tuple[LayerChange, ...]
-    names: Mapping[str, tuple[int | None, int | None]]
+    names: Mapping[str, tuple[Named | None, Named | None]]
     vrfs: tuple[VrfPlaceChange, ...] = ()
 
 
@@ -63,7 +79,8 @@ class Step:
 class Line:
     """A line of the history that changed a geolocation, or (``vrf`` and ``name``) a place of a VRF; or gave names.
 
-    ``names`` are as those of a `Step`. ``who`` did it at ``at``, ``via`` says from where.
+    ``names`` are as those of a `Step`, ``was_zone`` as that of a `VrfPlaceChange`. ``who`` did it at ``at``,
+    ``via`` says from where.
     """
 
     number: int
@@ -75,7 +92,8 @@ class Line:
     after: Content | None
     vrf: str = ""
     name: str = ""
-    names: Mapping[str, tuple[int | None, int | None]]
+    was_zone: str = ""
+    names: Mapping[str, tuple[Named | None, Named | None]]
 
 
 #: The last applies that are kept of each VRF, and of the global table.
@@ -149,7 +167,7 @@ class Steps:
     def _read(self, number: int) -> Step:
         changes: list[LayerChange] = []
         vrfs: list[VrfPlaceChange] = []
-        names: dict[str, tuple[int | None, int | None]] = {}
+        names: dict[str, tuple[Named | None, Named | None]] = {}
         at = by = via = ""
         for row in self._database.query("SELECT * FROM history WHERE step = ? ORDER BY id", (number,)):
             line = _line(row)
@@ -157,19 +175,26 @@ class Steps:
             for name, (was, became) in line.names.items():
                 names[name] = names.get(name, (was,))[0], became
             if line.vrf:
-                vrfs.append(VrfPlaceChange(vrf=line.vrf, name=line.name, before=line.before, after=line.after))
+                change = VrfPlaceChange(
+                    vrf=line.vrf, name=line.name, before=line.before, after=line.after, was_zone=line.was_zone
+                )
+                vrfs.append(change)
             elif row["what"] != SITES:
                 changes.append(LayerChange(locid=row["locid"], before=line.before, after=line.after))
         return Step(number=number, at=at, who=by, via=via, changes=tuple(changes), names=names, vrfs=tuple(vrfs))
 
 
+def _named(found: Any) -> Named | None:
+    return None if found is None else Named(found) if isinstance(found, int) else Named(*found)
+
+
 def _line(row: Mapping[str, Any]) -> Line:
-    names: dict[str, tuple[int | None, int | None]] = {}
+    names: dict[str, tuple[Named | None, Named | None]] = {}
     content: dict[str, Content | None] = {"before": None, "after": None}
     whose: Mapping[str, Any] = {}
     if row["what"] == SITES:
         was, became = decoded(row["before"]), decoded(row["after"])
-        names = {name: (was[name], became[name]) for name in was}
+        names = {name: (_named(was[name]), _named(became[name])) for name in was}
     else:
         content = {name: read_content(row[name]) for name in content}
         whose = decoded(row["after"] or row["before"]) if row["what"] == VRF_PLACE else {}
@@ -181,6 +206,7 @@ def _line(row: Mapping[str, Any]) -> Line:
         locid=row["locid"],
         vrf=whose.get("vrf", ""),
         name=whose.get("name", ""),
+        was_zone=(decoded(row["before"]) or {}).get("time_zone", "") if whose and row["before"] else "",
         names=names,
         **content,
     )

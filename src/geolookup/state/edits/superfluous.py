@@ -29,6 +29,8 @@ def superfluous(rows: Sequence[OutboxRow], wanted: Mapping[int, Content | None])
     rows = [row for row in rows if row.locid not in unheard or wanted.get(row.locid, _ANY) is not None]
     while True:
         gone = {row.id for cut in cuts.values() for row in cut}
+        if not gone:
+            return []
         stuck = _stuck(cuts, [row for row in rows if row.id not in gone])
         if not stuck:
             return [row for row in rows if row.id in gone]

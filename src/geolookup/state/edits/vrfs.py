@@ -59,6 +59,11 @@ class VrfPlaces:
             assert found is not None
             yield name, geolocation(locid_of_row(number), found)
 
+    def time_zones(self, vrf: str) -> dict[str, str]:
+        """The time zone of each place of a VRF that has one, by its name."""
+        sql = "SELECT name, time_zone FROM vrf_places WHERE vrf = ? AND time_zone <> ''"
+        return dict(self._database.execute(sql, (vrf,)).fetchall())
+
     def place(self, vrf: str, name: str) -> Geolocation | None:
         """One place of a VRF, None if there is none of that name."""
         sql = "SELECT id, content FROM vrf_places WHERE vrf = ? AND name = ?"
@@ -76,25 +81,34 @@ class VrfPlaces:
         row = self._database.execute(sql, (vrf, but, *texts)).fetchone()
         return None if row is None else str(row[0])
 
-    def put(self, vrf: str, name: str, content: Content, before: Geolocation | None) -> int:
-        """Have a place be so, a new one if there is none of that name: its locid."""
+    def put(
+        self, vrf: str, name: str, content: Content, before: Geolocation | None, *, time_zone: str | None = None
+    ) -> int:
+        """Have a place be so, a new one if there is none of that name: its locid. A ``time_zone`` of None stays."""
         self._touch(vrf)
-        column = content_column(content)
+        column, had = content_column(content), self._time_zone(vrf, name)
+        zone = had if time_zone is None else time_zone
         if before is None:
-            number = insert(self._database, "vrf_places", {"vrf": vrf, "name": name, "content": column})
-            locid = locid_of_row(number)
+            values = {"vrf": vrf, "name": name, "content": column, "time_zone": zone}
+            locid = locid_of_row(insert(self._database, "vrf_places", values))
         else:
-            sql = "UPDATE vrf_places SET content = ? WHERE vrf = ? AND name = ?"
-            self._database.conn.execute(sql, (column, vrf, name))
+            sql = "UPDATE vrf_places SET content = ?, time_zone = ? WHERE vrf = ? AND name = ?"
+            self._database.conn.execute(sql, (column, zone, vrf, name))
             locid = before.locid
-        self._record(vrf, name, locid, before, content)
+        self._record(vrf, name, locid, (before, had), (content, zone))
         return locid
+
+    def _time_zone(self, vrf: str, name: str) -> str:
+        sql = "SELECT time_zone FROM vrf_places WHERE vrf = ? AND name = ?"
+        row = self._database.execute(sql, (vrf, name)).fetchone()
+        return "" if row is None else str(row[0])
 
     def remove(self, vrf: str, name: str, before: Geolocation) -> None:
         """Remove a place; a VRF without any stays known, and its addresses are those of the global table."""
         self._touch(vrf)
+        had = self._time_zone(vrf, name)
         self._database.conn.execute("DELETE FROM vrf_places WHERE vrf = ? AND name = ?", (vrf, name))
-        self._record(vrf, name, before.locid, before, None)
+        self._record(vrf, name, before.locid, (before, had), (None, ""))
 
     def _touch(self, vrf: str) -> None:
         if vrf in self._touched:
@@ -104,8 +118,16 @@ class VrfPlaces:
         self._database.conn.execute(sql, (vrf, self._outbox.head))
         self._touched.add(vrf)
 
-    def _record(self, vrf: str, name: str, locid: int, before: Geolocation | None, after: Content | None) -> None:
+    def _record(
+        self,
+        vrf: str,
+        name: str,
+        locid: int,
+        before: tuple[Geolocation | None, str],
+        after: tuple[Content | None, str],
+    ) -> None:
         was, becomes = (
-            None if each is None else {"vrf": vrf, "name": name, **(described(each) or {})} for each in (before, after)
+            None if each is None else {"vrf": vrf, "name": name, "time_zone": zone, **(described(each) or {})}
+            for each, zone in (before, after)
         )
         insert_history(self._database, VRF_PLACE, "done", locid=locid, before=was, after=becomes, step=self._step())

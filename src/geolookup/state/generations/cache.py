@@ -174,11 +174,27 @@ class Cache:
 
     def custom(self) -> list[Geolocation]:
         """The custom geolocations with their blocks, in the order of their locids."""
+        return self.named()[0]
+
+    def named(self) -> tuple[list[Geolocation], dict[int, str]]:
+        """The same, and the names of sites that the service's elements have, by locid."""
         with self._opened() as connection:
+            sites = self._about(connection, "sites")
             places = connection.execute(
                 f"SELECT {place_columns()} FROM geolocations WHERE locid < 0 ORDER BY locid"  # noqa: S608
             ).fetchall()
-            return [read_geolocation(self.path, place, self._blocks(connection, place[0])) for place in places]
+            found = [read_geolocation(self.path, place, self._blocks(connection, place[0])) for place in places]
+        return found, {int(locid): name for locid, name in json.loads(sites or "{}").items()}
+
+    def about(self, name: str) -> str:
+        """Something that is said of the file by name; "" if it is not."""
+        with self._opened() as connection:
+            return self._about(connection, name)
+
+    @staticmethod
+    def _about(connection: sqlite3.Connection, name: str) -> str:
+        found = connection.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
+        return "" if found is None else str(found[0])
 
     def _blocks(self, connection: sqlite3.Connection, locid: int) -> tuple[IPBlock, ...]:
         rows = connection.execute(

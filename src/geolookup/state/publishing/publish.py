@@ -29,6 +29,7 @@ from geolookup.state.base.marks import Begun
 from geolookup.state.base.parts import has_service, is_received
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.local import LocalEdits
+from geolookup.state.edits.session import facts_of_sites
 from geolookup.state.generations import retention
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.recovery import MEMORY, advanced, memory_text, remembered
@@ -147,11 +148,17 @@ class Publish:
             return self._stamped(generation)
         if self.current is not None:
             self.local.require_newest(edits=self.current.edits, counter=self.current.pushed)
-        layer, edits, names = self.local.named(cache.custom(), Begun.of(record))
-        return self.draft(generation, list(layer.values()), edits, record, names)
+        custom, sites = cache.named()
+        layer, edits, names = self.local.named(custom, Begun.of(record))
+        return self.draft(generation, list(layer.values()), edits, record, {**facts_of_sites(sites), **names})
 
     def draft(
-        self, generation: int, layer: list[Laid], edits: int, record: dict[str, Any], names: Mapping[int, str]
+        self,
+        generation: int,
+        layer: list[Laid],
+        edits: int,
+        record: dict[str, Any],
+        names: Mapping[int, Mapping[str, str]],
     ) -> Draft:
         """Compile an overlay under a temporary name, for ``generation``, whose record that is, to be served with."""
         path, now = self._overlay_of(generation)
@@ -215,10 +222,13 @@ class Publish:
         self.write_current(published)
         return published
 
-    def edited(self, layer: list[Laid], edits: int, names: Mapping[int, str], *, vrfs: bool = False) -> Current:
+    def edited(
+        self, layer: list[Laid], edits: int, names: Mapping[int, Mapping[str, str]], *, vrfs: bool = False
+    ) -> Current:
         """Publish ``layer``, the custom layer as the edits up to ``edits`` left it, over the generation of before.
 
-        ``names`` are those of its sites, by locid. ``vrfs`` is true if VRFs may have changed.
+        ``names`` are those of its sites and what else is known of them, by locid. ``vrfs`` is true if VRFs may have
+        changed.
         """
         current = self.required()
         draft = self.draft(current.generation, layer, edits, current.published, names)
@@ -299,13 +309,13 @@ def compile_overlay(
     edits: int,
     memory: str,
     has_service: bool = True,
-    names: Mapping[int, str] | None = None,
+    names: Mapping[int, Mapping[str, str]] | None = None,
 ) -> dict[str, Any]:
     """Write the overlay of ``generation`` durably to the new file ``path``; its name is for the caller to sync.
 
     ``sequence``, ``edits`` and ``memory`` (see `recovery.memory_text`) are of the CURRENT that will name it: should
     CURRENT be lost, they are found here. Without a service in the stack nothing is pending. ``names`` are those of
-    sites, by locid. Returns the file's record for CURRENT.
+    sites and what else is known of them, by locid. Returns the file's record for CURRENT.
     """
     builder = IndexBuilder("custom", records=bool(names))
     # In an order of their own, so that the same geolocations make the same file, which readers of a fleet have then.

@@ -45,8 +45,7 @@ class VrfsOfEdits:
         """See `Vrfs`."""
         places = self._local.vrf_places(name)
         builder = IndexBuilder("custom", records=bool(places))
-        names = {place.locid: site for site, place in places.items()}
-        builder.add_places([(place, False) for place in places.values()], names, name)
+        builder.add_places([(place, False) for place in places.values()], self._local.vrf_facts(name))
         builder.write(path)
 
 

@@ -57,7 +57,8 @@ def pull_service(
             known = pull.entries[definition.name].get("etag")
     # What is damaged must be fetched again, though the service has nothing new; and that a list is as it was proves
     # nothing about what was sent.
-    etag = None if damaged or _is_in_doubt(pull) else known
+    other_names = before is not None and Cache(before.cache).about("site_field") != pull.settings.site_field
+    etag = None if damaged or other_names or _is_in_doubt(pull) else known
     if unmodified is not None and etag is not None:
         return _confirmed(pull, result, unmodified)
     began = time.monotonic()
@@ -125,7 +126,7 @@ def _stage(
     began_at: str,
     report: PullReport,
 ) -> Staged:
-    with Staging(candidate, source=definition.name) as staging:
+    with Staging(candidate, source=definition.name, site_field=pull.settings.site_field) as staging:
         for batch in listing.iter_batches():
             staging.add(batch)
             pull.progress(listing.geolocations_seen, listing.total_count)

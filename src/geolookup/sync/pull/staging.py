@@ -16,6 +16,7 @@ import numpy as np
 from geolookup.index.builder import IndexBuilder
 from geolookup.index.flatten import I64, U32, U64, Array
 from geolookup.index.scratch import Seen
+from geolookup.model.checked import wrong_name
 from geolookup.model.errors import PullError, StateDamagedError
 from geolookup.model.types import field_values
 from geolookup.sources.blocks import MASKED, Batch, BlocksV6
@@ -62,9 +63,11 @@ class Staging:
     go to temporary files in the candidate's directory.
     """
 
-    def __init__(self, candidate: Candidate, *, source: str = "") -> None:
-        """``source`` names what the answers are from."""
+    def __init__(self, candidate: Candidate, *, source: str = "", site_field: str = "") -> None:
+        """``source`` names what the answers are from, ``site_field`` the member of an element that names a site."""
         self._candidate = candidate
+        self._site_field = site_field
+        self._sites: dict[int, str] = {}
         self._cache = CacheWriter(candidate.cache)
         self._index = IndexBuilder("default", source=source, records=True, folder=candidate.path)
         self._elements = Elements()
@@ -100,6 +103,11 @@ class Staging:
             ranges = sorted([block[:3] for block in place.blocks])
             digest = self._digest_of(locid, fields, ranges)
             said = digest if place.more is None else self._digest_with(digest, place.more)
+            if locid < 0 and place.more is not None:
+                site: Any = place.more.get(self._site_field)
+                if wrong_name(site) is None:
+                    self._sites[locid] = site
+                    said = self._digest_with(said, {"site": site})  # so that it counts from the first list on
             self._digest = (self._digest + int.from_bytes(said, "big")) % _DIGEST_MODULUS
             places.append((locid, *fields, len(ranges), digest.hex()[:32]))
             self._rows["geolocations"] += 1
@@ -174,7 +182,8 @@ class Staging:
         """Complete both files durably. ``about`` is written into cache.db beside the digest."""
         digest = hashlib.sha256(f"{self._rows['geolocations']}:{self._digest:064x}".encode()).hexdigest()
         self._seen = Seen()
-        self._cache.finish({**about, "digest": digest})
+        sites = {"site_field": self._site_field, "sites": msgspec.json.encode(self._sites).decode()}
+        self._cache.finish({**about, **(sites if self._site_field else {}), "digest": digest})
         with files.file_errors(self._candidate.index):
             summary = self._index.write(self._candidate.index, extra={"digest": digest})
         rows = {

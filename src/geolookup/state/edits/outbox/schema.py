@@ -71,13 +71,13 @@ CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER);
 INSERT INTO counters (name, value) VALUES ('edits', 0), ('marks', 0);
 CREATE TABLE sites (
     name TEXT PRIMARY KEY, locid INTEGER NOT NULL UNIQUE REFERENCES places (id) ON UPDATE CASCADE, file TEXT NOT NULL,
-    applied_at TEXT NOT NULL
+    applied_at TEXT NOT NULL, time_zone TEXT NOT NULL
 );
 -- Routing domains: places of this machine alone. `edits` is the counter when one of them changed last.
 CREATE TABLE vrfs (name TEXT PRIMARY KEY, edits INTEGER NOT NULL);
 CREATE TABLE vrf_places (
     id INTEGER PRIMARY KEY AUTOINCREMENT, vrf TEXT NOT NULL REFERENCES vrfs (name), name TEXT NOT NULL,
-    content TEXT NOT NULL
+    content TEXT NOT NULL, time_zone TEXT NOT NULL
 );
 CREATE UNIQUE INDEX vrf_places_name ON vrf_places (vrf, name);
 """
@@ -113,7 +113,7 @@ def version_of(connection: sqlite3.Connection) -> int | None:
 
 def is_of_an_unreleased_build(connection: sqlite3.Connection) -> bool:
     """Tell whether a file is the edits.db of a build before the first release, which had other tables."""
-    other = "name = 'places' AND sql NOT LIKE '% owed %'"
+    other = "(name = 'places' AND sql NOT LIKE '% owed %') OR (name = 'sites' AND sql NOT LIKE '% time_zone %')"
     sql = f"SELECT 1 FROM sqlite_master WHERE name IN ('_sqlite_migrations', 'custom') OR {other}"  # noqa: S608 - ours
     if connection.execute(sql).fetchone() is not None:
         return True

@@ -14,6 +14,7 @@ import sqlite3
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -224,9 +225,10 @@ def replay(one: Recording, *, without: frozenset[int] = frozenset(), enough: int
 
 
 def _report(name: str, folder: str, *, each_sync: bool) -> dict[str, Any]:
-    with ServiceProcess(os.path.join(folder, "service"), stamped_csv("0")) as service:
+    with ExitStack() as opened:
+        service = opened.enter_context(ServiceProcess(os.path.join(folder, "service"), stamped_csv("0")))
         os.environ.update(GEOLOOKUP_URL=service.url, GEOLOOKUP_KEEP_GENERATIONS="2", GEOLOOKUP_SETTLE_S="0")
-        one = Recording(name, Workshop(folder, service))
+        one = Recording(name, Workshop(folder, service, opened))
     with unsynced():
         figures = replay(one)
     syncs = list(one.syncs)

@@ -2,8 +2,10 @@
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
-from contextlib import redirect_stdout
+from contextlib import ExitStack, redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +14,8 @@ from geolookup.lookup.engine import GeoLookup
 from geolookup.model.errors import NoStateError
 from geolookup.state.base.current import open_published
 from geolookup.state.editor import Editor
-from tests.faults.service_process import ServiceProcess, stamped_csv
+from tests.faults.service_process import ROOT, ServiceProcess, stamped_csv
+from tests.sites.netbox_server import TOKEN
 
 ADDRESSES = ("10.1.1.1", "2001:db8::1", "11.1.1.1", "192.168.1.1", "172.16.0.1", "172.17.0.1", "10.77.0.1", "10.78.0.1")
 
@@ -37,6 +40,8 @@ class Scenario:
     converges: bool = True
     #: Whether the service is to have the edits in the end.
     pushes: bool = False
+    #: The exit statuses of a run in which a call fails.
+    codes: tuple[int, ...] = (0, 1)
 
 
 @dataclass(slots=True)
@@ -45,6 +50,8 @@ class Workshop:
 
     folder: str
     service: ServiceProcess
+    #: What ends with the sweep.
+    opened: ExitStack
     #: The custom geolocations that the service has before anything is pushed.
     known: set[int] = field(default_factory=set)
 
@@ -104,6 +111,31 @@ def _edits_and_new_data(shop: Workshop) -> None:
     shop.service.load(stamped_csv("2"))
 
 
+def _sites(shop: Workshop) -> None:
+    """A server has other sites than those that were applied: one more, one moved, one gone, and one of a VRF."""
+    _two_generations(shop)
+    command = [sys.executable, "-m", "tests.sites.netbox_process"]
+    server = shop.opened.enter_context(
+        subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    )
+    assert server.stdin is not None
+    assert server.stdout is not None
+    shop.opened.callback(server.stdin.close)
+    token, settings = (os.path.join(shop.folder, name) for name in ("token", "sites.toml"))
+    with open(token, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+        file.write(TOKEN)
+    with open(settings, "w", encoding="utf-8") as file:
+        file.write(f'[sites]\nkind = "netbox"\nurl = "{server.stdout.readline().strip()}"\ntoken_file = "{token}"\n')
+    os.environ["GEOLOOKUP_CONFIG"] = settings
+    shop.opened.callback(os.environ.pop, "GEOLOOKUP_CONFIG")
+    shop.run(*_APPLY)
+    server.stdin.write("\n")
+    server.stdin.flush()
+    server.stdout.readline()
+
+
+_APPLY = ("custom", "apply", "--from", "netbox")
+
 SCENARIOS = {
     "first sync": Scenario(arguments=("sync",), prepare=_empty, following=(("sync",),)),
     "sync": Scenario(arguments=("sync",), prepare=_new_data, following=(("sync",),)),
@@ -117,6 +149,8 @@ SCENARIOS = {
         following=(("custom", "add-block", "-1", "10.78.0.0/16"), ("sync",)),
         converges=False,
     ),
+    # 2 if its settings, which are a file, cannot be read either.
+    "sites": Scenario(arguments=_APPLY, prepare=_sites, following=(_APPLY, ("sync",)), codes=(0, 1, 2)),
     "rollback": Scenario(
         arguments=("generations", "rollback"), prepare=_two_generations, following=(("sync",),), converges=False
     ),
@@ -135,5 +169,8 @@ def facts(home: str) -> Facts:
             match = geo.match(address)
             if match is not None:
                 answers[address] = (tuple(match.geolocation.fields().values()), match.first, match.last, match.layer)
-    custom = (laid.place for laid in Editor(home).custom())
-    return Facts(answers, tuple(sorted((str(place.fields()), tuple(map(str, place.ipblocks))) for place in custom)))
+    editor = Editor(home)
+    places = [laid.place for laid in editor.custom()]
+    places += [place for vrf in editor.vrfs() for place in editor.vrf_places(vrf).values()]
+    custom = sorted((str(place.fields()), tuple(map(str, place.ipblocks))) for place in places)
+    return Facts(answers, (*custom, *sorted(editor.sites()), *sorted(editor.time_zones().items())))

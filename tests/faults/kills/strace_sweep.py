@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 from geolookup.model.errors import GeoLookupError
@@ -116,7 +117,7 @@ class Sweep:
             wrong.append("it hung")
         elif expected is not None and run.code != expected:
             wrong.append(f"exit status {run.code} instead of {expected}: {run.stderr}")
-        elif expected is None and run.code not in (0, 1):
+        elif expected is None and run.code not in scenario.codes:
             wrong.append(f"exit status {run.code}: {run.stderr}")
         if "Traceback" in run.stderr:
             wrong.append(run.stderr)
@@ -197,9 +198,10 @@ def sweep(
 
     ``failed`` counts the runs that a fault made fail; the others did their job in spite of it.
     """
-    with ServiceProcess(os.path.join(folder, "service"), stamped_csv("0")) as service:
+    with ExitStack() as opened:
+        service = opened.enter_context(ServiceProcess(os.path.join(folder, "service"), stamped_csv("0")))
         os.environ.update(GEOLOOKUP_URL=service.url, GEOLOOKUP_KEEP_GENERATIONS="2", GEOLOOKUP_SETTLE_S="0")
-        one = Sweep(name, Workshop(folder, service), every_call=every_call)
+        one = Sweep(name, Workshop(folder, service, opened), every_call=every_call)
         found: dict[str, Any] = {
             "calls": len(one.calls),
             "all": one.whole,

@@ -60,7 +60,7 @@ def _mapped(path: str) -> memoryview:
 def _searcher(path: str) -> Any:
     module = accelerator()
     assert module is not None, "the accelerator was not built: reinstall where there is a compiler"
-    none: tuple[Any, ...] = (bytes(8), None, bytes(2), bytes(1), np.ones(TABLE_LENGTH, np.uint32))
+    none: tuple[Any, ...] = (bytes(8), None, bytes(2), bytes(1), np.ones(TABLE_LENGTH, np.uint32), None)
     four = (_mapped(path), _mapped(f"{path}.slot"), _mapped(f"{path}.slot_high"), _mapped(f"{path}.table"))
     empty = (bytes(2), bytes(2), bytes(1), np.ones(TABLE_LENGTH, np.uint32))
     return module.Searcher(module.Layer((*four, *none), LOCATIONS), module.Layer((*empty, *none), 0))

@@ -44,6 +44,9 @@ def part(offsets: Buffer, octets: Buffer, number: int, /) -> Any:
     ``offsets`` says where in ``octets`` each begins.
     """
 
+def unread(offsets: Buffer, octets: Buffer, number: int, /) -> int:
+    """The number of the first part from ``number`` on of which `part` is None; the number of all if there is none."""
+
 def parts(
     columns: tuple[tuple[str, Buffer], ...], offsets: Buffer, octets: Buffer, record: int, /
 ) -> dict[str, Any] | None:

@@ -226,6 +226,22 @@ static PyObject *module_part(PyObject *module, PyObject *arguments)
     return found ? found : no_value();
 }
 
+/* The first part from a number on that is damaged, or not to be read here: mmdb.plain says which. */
+static PyObject *module_unread(PyObject *module, PyObject *arguments)
+{
+    PyObject *offsets, *octets, *found = NULL;
+    Py_ssize_t number;
+    Parts parts;
+    if (!PyArg_ParseTuple(arguments, "OOn", &offsets, &octets, &number) || !take_parts(&parts, module, offsets, octets))
+        return NULL;
+    for (; (found = part_of_number(&parts, number)); number++)
+        Py_DECREF(found);
+    release_parts(&parts);
+    found = no_value();
+    Py_XDECREF(found);
+    return found ? PyLong_FromSsize_t(number) : NULL;
+}
+
 /* All parts of a record by their keys, or None if one is damaged: columns are (key, the part's number by record). */
 static PyObject *module_parts(PyObject *module, PyObject *arguments)
 {

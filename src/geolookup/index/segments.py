@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from geolookup.index.flatten import U32, U64, Array, Flags
+from geolookup.index.flatten import U32, U64, Array
 from geolookup.index.layout import EMPTY, NARROW_EMPTY, TABLE_LENGTH, WIDE_EMPTY
 from geolookup.index.scratch import Column
 from geolookup.model.addresses import IPV4_MAX, IPV6_MAX
@@ -152,35 +152,24 @@ class SegmentSections:
             found = self._families[family]
             sections[f"{family}.table"] = found.table()
             counted[f"segments_{family}"] = found.segments
-            counted[f"covered_{family}"] = found.covered + (limit + 1 - found.start if found.slot != EMPTY else 0)
+            counted[f"covered_{family}"] = found.covered + (limit + 1 if found.slot != EMPTY else 0)
         return sections, counted
 
 
 class _Counted:
-    """One family's segments as far as they are known; ``start`` and ``slot`` are of the newest."""
+    """One family's segments as far as they are known; ``slot`` is of the newest, not counted yet."""
 
     def __init__(self) -> None:
         self.is_empty = True
         self.segments = 0
         self.covered = 0
-        self.start = 0
         self.slot = EMPTY
         self._starts = np.zeros(TABLE_LENGTH - 1, np.int64)
 
     def add(self, starts: tuple[Array, ...], upper: Array, slot: U32) -> None:
         self.is_empty = False
         self.segments += int(np.count_nonzero(slot != EMPTY))
-        halves = [int(half[0]) for half in starts]
-        first = halves[0] if len(halves) == 1 else halves[0] << 64 | halves[1]
-        if self.slot != EMPTY:
-            self.covered += first - self.start
-        covered = slot[:-1] != EMPTY
-        if len(starts) == 1:
-            self.covered += int(np.sum(starts[0][1:] - starts[0][:-1], where=covered, dtype=np.uint64))
-        else:
-            self.covered += _span_v6(starts[0], starts[1], covered)
-        newest = [int(half[-1]) for half in starts]
-        self.start = newest[0] if len(newest) == 1 else newest[0] << 64 | newest[1]
+        self.covered += _covered_up_to(starts, slot, is_open=self.slot != EMPTY)
         self.slot = int(slot[-1])
         # They ascend, so only the values from the first to the last of them are counted.
         begin = int(upper[0])
@@ -194,30 +183,29 @@ class _Counted:
         return table
 
 
-def covered_v4(first: U32, slot: U32) -> int:
-    """The number of IPv4 addresses that the segments cover, without gaps: exact."""
-    covered = slot != EMPTY
-    total = int(np.sum(first[1:] - first[:-1], where=covered[:-1], dtype=np.uint64))
-    return total + (IPV4_MAX + 1 - int(first[-1]) if covered[-1] else 0)
+def covered(starts: tuple[Array, ...], slot: U32) -> int:
+    """The number of addresses that all segments of a family cover, without gaps: exact.
+
+    ``starts`` are the first addresses, of IPv6 in halves.
+    """
+    limit = IPV4_MAX if len(starts) == 1 else IPV6_MAX
+    return _covered_up_to(starts, slot, is_open=False) + (limit + 1 if slot[-1] != EMPTY else 0)
 
 
-def covered_v6(hi: U64, lo: U64, slot: U32) -> int:
-    """The number of IPv6 addresses that the segments cover, without gaps: exact."""
-    covered = slot != EMPTY
-    total = _span_v6(hi, lo, covered[:-1])
-    return total + (IPV6_MAX + 1 - (int(hi[-1]) << 64 | int(lo[-1])) if covered[-1] else 0)
+def _covered_up_to(starts: tuple[Array, ...], slot: U32, *, is_open: bool) -> int:
+    """The sum of the addresses at which coverage ends less that of those at which it begins; it may go on at the end.
 
-
-def _span_v6(hi: U64, lo: U64, wanted: Flags) -> int:
-    """The sum of the addresses between each wanted start and the next start; there is one start more."""
-    upper = int(np.sum(hi[1:] - hi[:-1], where=wanted, dtype=np.uint64))
-    # Lower halves rise and fall, so they are summed separately, and in halves again, since a sum must fit into 64 bits.
-    lower = [
-        (int(np.sum(half >> np.uint64(32), where=wanted)) << 32)
-        + int(np.sum(half & np.uint64(0xFFFFFFFF), where=wanted))
-        for half in (lo[1:], lo[:-1])
-    ]
-    return (upper << 64) + lower[0] - lower[1]
+    ``is_open`` says whether the segment before the first is covered.
+    """
+    edges = np.flatnonzero(np.diff(slot != EMPTY, prepend=is_open))
+    total = 0
+    for half in starts:
+        total <<= 64
+        for sign, turns in ((1, edges[not is_open :: 2]), (-1, edges[is_open::2])):
+            # In halves again, since a sum must fit into 64 bits.
+            found = half[turns].astype(np.uint64)
+            total += sign * ((int(np.sum(found >> np.uint64(32))) << 32) + int(np.sum(found & np.uint64(0xFFFFFFFF))))
+    return total
 
 
 def table_v4(first: U32) -> U32:

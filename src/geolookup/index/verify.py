@@ -3,6 +3,7 @@
 import os
 import zlib
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NoReturn
 
 import numpy as np
@@ -12,7 +13,7 @@ from geolookup.index.accelerator import accelerator
 from geolookup.index.flatten import Array, Flags
 from geolookup.index.layout import CRC_PREFIX, EMPTY, ITEM_FORMATS, MASKS, NARROW_EMPTY, PART, SECTIONS
 from geolookup.index.reader import IndexReader
-from geolookup.index.segments import covered_v4, covered_v6, segments_v4, segments_v6, table_v4, table_v6
+from geolookup.index.segments import covered, segments_v4, segments_v6, table_v4, table_v6
 from geolookup.index.writer import encode_header
 from geolookup.model.errors import IndexDamagedError
 from geolookup.model.fields import DEGREES, TEXT_NAMES
@@ -115,15 +116,28 @@ class _Check:
         data = bytes(self.reader.section_bytes("strings.bytes"))
         if offsets[-1] != len(data):
             self.fail(f"strings.offsets: entry {len(offsets) - 1} is not the number of bytes")
-        seen = set()
-        for number, (begin, end) in enumerate(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)):
-            try:
-                text = data[begin:end].decode("utf-8")
-            except UnicodeDecodeError:
-                self.fail(f"strings.bytes: text {number}, at {begin}, is not UTF-8")
-            if text in seen:
-                self.fail(f"strings.bytes: text {number}, at {begin}, is there twice")
-            seen.add(text)
+        places = offsets.tolist()
+        texts = [data[begin:end] for begin, end in pairwise(places)]
+        if len(set(texts)) != len(texts) or not self.are_utf8(data, offsets):
+            seen: set[bytes] = set()
+            for number, text in enumerate(texts):
+                try:
+                    text.decode("utf-8")
+                except UnicodeDecodeError:
+                    self.fail(f"strings.bytes: text {number}, at {places[number]}, is not UTF-8")
+                if text in seen:
+                    self.fail(f"strings.bytes: text {number}, at {places[number]}, is there twice")
+                seen.add(text)
+
+    @staticmethod
+    def are_utf8(data: bytes, offsets: Array) -> bool:
+        """True if each text is UTF-8: all of them together, and none begins inside a character."""
+        try:
+            data.decode("utf-8")
+        except UnicodeDecodeError:
+            return False
+        begins = np.frombuffer(data, np.uint8)[offsets[offsets < len(data)]]
+        return not bool(np.any(begins & 0xC0 == 0x80))
 
     def locations(self) -> None:
         arrays = self.arrays
@@ -172,14 +186,14 @@ class _Check:
         if offsets[1] != 0 or offsets[-1] != len(data):
             self.fail("parts.offsets: part 0 is not empty, or the last does not end with the bytes")
         # What the accelerator reads is whole; of all else Python says what is wrong.
-        read = getattr(accelerator(), "part", None)
-        for number, (begin, end) in enumerate(zip(offsets[1:-1].tolist(), offsets[2:].tolist(), strict=True), 1):
-            if read is not None and read(offsets, data, number) is not None:
-                continue
+        unread = getattr(accelerator(), "unread", lambda _offsets, _octets, number: number)
+        number = 1
+        while (number := unread(offsets, data, number)) < len(offsets) - 1:
             try:
-                mmdb.plain(data[begin:end])
+                mmdb.plain(data[offsets[number] : offsets[number + 1]])
             except mmdb.BadValueError as error:
-                self.fail(f"parts.bytes: part {number}, at {begin}: {error}")
+                self.fail(f"parts.bytes: part {number}, at {offsets[number]}: {error}")
+            number += 1
         for name in sorted(name for name in arrays if name.startswith(PART)):
             self.require(name, arrays[name] < len(offsets) - 1, "names no part")
         if "record.said" in arrays:
@@ -191,12 +205,15 @@ class _Check:
                 self.require("record.said", says == (arrays[PART + key] != 0), f"does not fit {PART}{key}")
 
     def counts(self) -> None:
-        v4, v6 = segments_v4(self.reader), segments_v6(self.reader)
+        (first, slot_v4), (hi, lo, slot_v6) = self.v4, self.v6
+        if (of_record := self.arrays.get("record.slot")) is not None:
+            for slot in (slot_v4, slot_v6):  # their own, no part of the file
+                slot[slot >= np.count_nonzero(of_record != EMPTY)] = EMPTY
         found = {
-            "segments_v4": int(np.count_nonzero(v4[1] != EMPTY)),
-            "segments_v6": int(np.count_nonzero(v6[2] != EMPTY)),
-            "covered_v4": covered_v4(*v4),
-            "covered_v6": covered_v6(*v6),
+            "segments_v4": int(np.count_nonzero(slot_v4 != EMPTY)),
+            "segments_v6": int(np.count_nonzero(slot_v6 != EMPTY)),
+            "covered_v4": covered((first,), slot_v4),
+            "covered_v6": covered((hi, lo), slot_v6),
         }
         for name, number in found.items():
             if self.reader.counts[name] != number:

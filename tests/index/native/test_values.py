@@ -98,6 +98,11 @@ def test_all_parts_of_a_record_are_those_that_stand_there(
     assert native.parts(columns, offsets, octets, 0) == {}
     for record in (2, -1, 1 << 40):
         assert native.parts(columns, offsets, octets, record) is None
+    read = [native.part(offsets, octets, number) is not None for number in range(len(ends))]
+    for begin in range(len(ends) + 1):
+        assert native.unread(offsets, octets, begin) == next(
+            (at for at in range(begin, len(ends)) if not read[at]), begin
+        )
 
 
 def test_keys_that_share_a_place_are_kept_apart() -> None:

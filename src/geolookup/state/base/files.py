@@ -174,16 +174,13 @@ def replace_durably(path: str, data: bytes, *, mode: int = 0o600) -> None:
         disk.replace(path, data, mode=mode)
 
 
-def file_record(path: str, on_bytes: Callable[[int], None] | None = None) -> dict[str, int | str]:
+def file_record(path: str, on_bytes: Callable[[int], object] = lambda _count: None) -> dict[str, int | str]:
     """A file's size and SHA-256, as CURRENT records them; ``on_bytes`` is told how many more bytes were read."""
     with open(path, "rb") as file:
-        if on_bytes is None:
-            digest = hashlib.file_digest(file, "sha256")
-        else:
-            digest = hashlib.sha256()
-            while chunk := file.read(_CHUNK_BYTES):
-                digest.update(chunk)
-                on_bytes(len(chunk))
+        digest, chunk = hashlib.sha256(), memoryview(bytearray(_CHUNK_BYTES))
+        while count := file.readinto(chunk):
+            digest.update(chunk[:count])
+            on_bytes(count)
         return {"bytes": os.fstat(file.fileno()).st_size, "sha256": digest.hexdigest()}
 
 

@@ -214,7 +214,9 @@ def _all_content_problems(expected: dict[str, dict[str, Any]], work: _Work) -> l
     return [problem for path, record in expected.items() for problem in _content_problems(path, record, work.checked)]
 
 
-def _content_problems(path: str, record: dict[str, Any], on_bytes: Callable[[int], None] | None = None) -> list[str]:
+def _content_problems(
+    path: str, record: dict[str, Any], on_bytes: Callable[[int], object] = lambda _count: None
+) -> list[str]:
     try:
         found = files.file_record(path, on_bytes)
     except PermissionError as error:

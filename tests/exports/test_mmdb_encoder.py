@@ -20,6 +20,7 @@ from geolookup.index import mmdb
 from geolookup.index.layout import EMPTY
 from geolookup.model.addresses import IPV4_MAX, IPV6_MAX
 from geolookup.model.errors import DataFileError
+from tests.index.native.searchers import native, needs_native
 
 #: (first address, value) of each segment; the value None is a gap.
 Starts = list[tuple[int, int | None]]
@@ -42,9 +43,9 @@ def encoded(four: Starts, six: Starts, records: int = 6, padding: int = 0) -> tu
     for number in range(records):
         offsets.append(len(section))
         section += mmdb.map_of([(mmdb.text("n"), mmdb.uint32(number))])
-    joined, left_out = tree.with_aliases(family(four), family(six))
+    space, left_out = tree.with_aliases(family(four), family(six))
     parts = file.encode(
-        tree.build(joined),
+        tree.Tree(space),
         section,
         np.array(offsets, np.int64),
         database_type="Test",
@@ -154,9 +155,45 @@ def test_the_narrow_limit_is_exact() -> None:
 
 
 def test_what_no_record_can_point_at_is_refused() -> None:
-    built = tree.build(family([(0, 0), (1, EMPTY)]))
+    built = tree.Tree([family([(0, 0), (1, EMPTY)])])
     with pytest.raises(DataFileError, match="limit"):
-        built.packed(np.array([1 << 32], np.int64), lambda _done, _all: None)
+        built.packed(np.array([1 << 32], np.int64))
+
+
+@needs_native
+@given(four=starts(32), six=starts(128))
+def test_the_accelerator_lays_the_tree_of_the_reference(four: Starts, six: Starts) -> None:
+    parts, _ = tree.with_aliases(family(four), family(six))
+    count = tree.laid(parts, None)
+    assert native.tree(parts, None) == count
+    found = [np.full(2 * count, 7, np.uint32) for _ in range(2)]
+    tree.laid(parts, found[0])
+    assert native.tree(parts, found[1]) == count
+    assert found[0].tolist() == found[1].tolist()
+    if count:
+        with pytest.raises(ValueError, match="two records for each node"):
+            native.tree(parts, np.zeros(2 * count - 1, np.uint32))
+
+
+@needs_native
+def test_the_accelerator_refuses_what_is_no_segments() -> None:
+    hi, lo, value = family([(0, 1), (1 << 64, 2), (5 << 64, 3)])
+    for wrong in (
+        (hi[::-1].copy(), lo, value),
+        (np.zeros(3, np.uint64), lo, value),
+        (hi, lo[1:], value),
+        (hi[1:], lo, value),
+        (hi.view(np.uint8)[4:-4], lo[1:], value[1:]),  # not aligned
+        (hi, lo, value[1:]),
+    ):
+        with pytest.raises(ValueError, match="segments that ascend"):
+            native.tree([wrong], None)
+    for no_list in ((hi, lo, value), [hi, lo, value], [(hi, lo)], [(hi, lo, "value")], None):
+        with pytest.raises((TypeError, BufferError)):
+            native.tree(no_list, None)
+    with pytest.raises((TypeError, BufferError)):
+        native.tree([(hi, lo, value)], bytes(800))
+    assert native.tree([], None) == 0
 
 
 @given(four=starts(32), six=starts(128))

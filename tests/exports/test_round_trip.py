@@ -4,9 +4,15 @@ import ipaddress
 from pathlib import Path
 
 import maxminddb
+import numpy as np
 import pytest
 
 from geolookup.exports.content import LAYERS, LayerChoice
+from geolookup.exports.mmdb import tree
+from geolookup.exports.mmdb.file import encode
+from geolookup.exports.segments import Segments
+from geolookup.index import mmdb
+from geolookup.index.layout import EMPTY
 from tests.exports.round_trip import compared, tried
 from tests.oracle.mmdb_walk import Database, plain
 
@@ -33,6 +39,27 @@ def test_every_leaf_comes_back_with_its_type_for_its_networks_and_no_other(name:
     assert trip.now == trip.leaves > 4 * trip.before
     assert (trip.before > 0) is (name in PLACES)
     assert trip.asked > 25
+
+
+def test_coordinates_of_32_bits_come_back_as_such(tmp_path: Path) -> None:
+    """DB-IP writes them so; here some in the same map, and one of each width in another."""
+    section, offsets = b"", []
+    for number, (north, east) in enumerate([(1.5, 2.5), (3.25, 4.5), (1.5, 4.5), (-8.5, 2.5)]):
+        offsets.append(len(section))
+        city = mmdb.map_of([(mmdb.text("names"), mmdb.map_of([(mmdb.text("en"), mmdb.text(f"Town {number}"))]))])
+        longitude = mmdb.double(east) if number == 3 else mmdb.single(east)
+        location = mmdb.map_of([(mmdb.text("latitude"), mmdb.single(north)), (mmdb.text("longitude"), longitude)])
+        section += mmdb.map_of([(mmdb.text("city"), city), (mmdb.text("location"), location)])
+    four = Segments(*np.array([[0] * 6, [at << 24 for at in range(6)]], np.uint64), np.arange(6, dtype=np.uint32) - 1)
+    four.value[-1] = EMPTY
+    six = Segments(*np.zeros((2, 1), np.uint64), np.array([EMPTY], np.uint32))
+    made = tree.Tree(tree.with_aliases(four, six)[0])
+    about = {"database_type": "Test-City", "description": {"en": "a test"}, "build_epoch": 1_700_000_000}
+    path = tmp_path / "flat.mmdb"
+    path.write_bytes(b"".join(encode(made, section, np.array(offsets), **about)))  # type: ignore[arg-type]
+    trip = tried(path)
+    assert (trip.refused, trip.differ, trip.now) == ("", 0, trip.leaves)
+    assert trip.leaves == 12
 
 
 @pytest.mark.parametrize("name", NETWORKS)

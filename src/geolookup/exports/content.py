@@ -87,7 +87,7 @@ class Places:
         return ["custom" if self.sources[number] == CUSTOM else "default" for number in self.source.tolist()]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Content:
     """One snapshot's answers. The values of the segments are numbers of places.
 
@@ -184,11 +184,14 @@ def _places(
             done += len(value)
             progress(min(done, total), total)
         families.append(joined(*pieces))
+        del pieces, found  # before the other family, which has as many
     kept = np.flatnonzero(used[:-1])
     numbers: U32 = np.full(len(used), EMPTY, np.uint32)
     numbers[kept] = np.arange(len(kept), dtype=np.uint32)
-    four, six = (Segments(each.hi, each.lo, numbers[each.value]).merged() for each in families)
+    four, six = (Segments(each.hi, each.lo, numbers[each.value]) for each in families)
     places = slots.places(kept, source_of[kept], facts)
+    for reader in readers:
+        reader.let_go()  # all of it was copied
     six = _without_weak(six, places.weak)
     found_names = {names[number] for number in np.unique(places.source).tolist()}
     answering = tuple(name for name in names if name in found_names)

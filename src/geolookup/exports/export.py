@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from geolookup.exports import geofeed, licences, rows
-from geolookup.exports.answers import Answers, answers_of
+from geolookup.exports.answers import answers_of
 from geolookup.exports.content import LAYERS, PLACE_LAYERS, Content, LayerChoice, Progress, collect
 from geolookup.exports.mmdb import tree
 from geolookup.exports.mmdb.file import Encoded
@@ -18,6 +18,7 @@ from geolookup.exports.mmdb.records import LOCAL_FACTS, records
 from geolookup.exports.networks import Networks, sources_of
 from geolookup.exports.precision import PRECISIONS, Precision, coarsened
 from geolookup.exports.provenance import metadata, of_sources, provenance
+from geolookup.exports.segments import NOTHING
 from geolookup.exports.target import compressed, open_target
 from geolookup.lookup.asked import checked_fields
 from geolookup.lookup.engine import GeoLookup
@@ -45,8 +46,8 @@ _LONGEST_TYPE = 100
 #: The type of a database of which nobody said one.
 _OWN_TYPES = {"network": "geolookup-Network", "all": "geolookup-Enterprise"}
 _NOTHING_COVERED = "nothing is covered in what was asked for"
-#: How far along, of a thousand, an export is when its content is in memory, and when its records are made.
-_COLLECTED, _RECORDED, _ALL = 300, 500, 1000
+#: How far along, of a thousand, an export is when its content is in memory.
+_COLLECTED, _ALL = 300, 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -384,33 +385,36 @@ def _describe(content: Content, attributions: tuple[str, ...]) -> str:
 
 
 def database(
-    content: Content, attributions: tuple[str, ...], kind: Kind, progress: Progress
-) -> tuple[Encoded, tuple[str, ...]]:
-    """The MaxMind DB of some content that is `narrowed` to its kind, and warnings of what it cannot hold.
+    content: Content, attributions: tuple[str, ...], kind: Kind, progress: Progress, *, last: bool = False
+) -> tuple[Encoded, int, tuple[str, ...]]:
+    """The MaxMind DB of some content that is `narrowed` to its kind, how many ranges it has, and warnings of what it
+    cannot hold.
+
+    ``last`` says that the segments are not needed after it: they are half of the memory, and let go.
 
     :raises DataFileError: if it would be larger than the format can be
     """
-    return _database(content, answers_of(content), attributions, kind, progress)
-
-
-def _database(
-    content: Content, answers: Answers, attributions: tuple[str, ...], kind: Kind, progress: Progress
-) -> tuple[Encoded, tuple[str, ...]]:
+    answers = answers_of(content)
+    ranges = answers.covered()
+    if last:
+        content.four = content.six = NOTHING
+    parts, left_out = tree.with_aliases(answers.four, answers.six)
+    laid = tree.Tree(parts)
+    del parts
+    answers = answers._replace(four=NOTHING, six=NOTHING)
     nested = kind.holding == "all"
-    made = records(content, answers, nested=nested, progress=_stage(progress, _COLLECTED, _RECORDED))
-    space, left_out = tree.with_aliases(answers.four, answers.six)
+    made = records(content, answers, nested=nested, progress=_stage(progress, _COLLECTED, _ALL - 50))
     encoded = Encoded(
-        tree.build(space),
+        laid,
         made.section,
         made.offsets,
         description={"en": _describe(content, attributions)},
         build_epoch=content.published,
-        progress=_stage(progress, _RECORDED, _ALL - 50),
     )
     if not left_out:
-        return encoded, ()
+        return encoded, ranges, ()
     reach = "range reaches" if left_out == 1 else "ranges reach"
-    return encoded, (f"{left_out} IPv6 {reach} into ::/96, where a MaxMind DB has IPv4: left out there",)
+    return encoded, ranges, (f"{left_out} IPv6 {reach} into ::/96, where a MaxMind DB has IPv4: left out there",)
 
 
 def feed(
@@ -430,12 +434,11 @@ def feed(
 
 def _mmdb(kind: Kind, database_type: str) -> _Write:
     def write(content: Content, attributions: tuple[str, ...], out: _Counted, progress: Progress) -> _Done:
-        answers = answers_of(content)
-        encoded, warnings = _database(content, answers, attributions, kind, progress)
+        encoded, ranges, warnings = database(content, attributions, kind, progress, last=True)
         for part in encoded.body:
             out.write(part)
         out.write(encoded.metadata(database_type))
-        return answers.covered(), warnings
+        return ranges, warnings
 
     return write
 

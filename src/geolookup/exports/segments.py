@@ -1,7 +1,7 @@
 """The segments of an address family in columns: disjoint, ascending, from the family's first address to its last."""
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -61,9 +61,24 @@ class Segments(NamedTuple):
                     yield starts[at], starts[at + 1] - 1, value
 
 
+#: No segments.
+NOTHING = Segments(np.empty(0, np.uint64), np.empty(0, np.uint64), np.empty(0, np.uint32))
+
+
+def seamless(parts: Iterable[Segments]) -> list[Segments]:
+    """Parts that follow each other, each without a first segment that goes on with the value before; none is empty."""
+    kept: list[Segments] = []
+    for part in parts:
+        goes_on = kept and len(part.value) and part.value[0] == kept[-1].value[-1]
+        rest = part.part(int(bool(goes_on)), None)
+        if len(rest.value):
+            kept.append(rest)
+    return kept
+
+
 def joined(*parts: Segments) -> Segments:
-    """Segments that follow each other."""
-    hi, lo, value = zip(*parts, strict=True)
+    """Parts that follow each other as one; see `seamless`."""
+    hi, lo, value = zip(*seamless(parts), strict=True)
     return Segments(np.concatenate(hi), np.concatenate(lo), np.concatenate(value))
 
 

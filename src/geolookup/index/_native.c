@@ -13,6 +13,7 @@
 #include "_columns.h"
 #include "_layers.h"
 #include "_network.h"
+#include "_tree.h"
 #include "_values.h"
 
 /* ---- Searcher: its methods ---- */
@@ -644,6 +645,7 @@ static PyMethodDef module_functions[] = {
     {"match_type", module_match_type, METH_VARARGS, "A type of objects that stand for a Match, by the names of fields and facts."},
     {"network_type", module_network_type, METH_VARARGS, "A type of objects that stand for a Network, by the names of facts."},
     {"part", module_part, METH_VARARGS, "One part of records by its number, or None."},
+    {"tree", module_tree, METH_VARARGS, "Lay the search tree of a MaxMind DB, or count its nodes."},
     {"unread", module_unread, METH_VARARGS, "The first part from a number on that is damaged."},
     {"parts", module_parts, METH_VARARGS, "All parts of a record by their keys, or None."},
     {"take", module_take, METH_VARARGS, "Write the values that stand in slots, for all fields at once."},

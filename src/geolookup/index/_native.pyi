@@ -1,6 +1,6 @@
 """What _native.c offers. Everything takes buffers as they are; nothing is copied, and all are held while in use."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar, final
 
 from typing_extensions import Buffer
@@ -42,6 +42,12 @@ def part(offsets: Buffer, octets: Buffer, number: int, /) -> Any:
     """The self-contained value of a MaxMind DB with a number, or None: then `mmdb.plain` says what is wrong.
 
     ``offsets`` says where in ``octets`` each begins.
+    """
+
+def tree(parts: Sequence[tuple[Buffer, Buffer, Buffer]], records: Buffer | None, /) -> int:
+    """What `exports.mmdb.tree.laid` does; ``parts`` is a list.
+
+    :raises ValueError: if the segments do not ascend, or their columns, or records, do not fit them
     """
 
 def unread(offsets: Buffer, octets: Buffer, number: int, /) -> int:

@@ -6,7 +6,7 @@ in an index have no pointers; those of a file, which may have them, become such 
 
 import math
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -66,7 +66,11 @@ def _control(kind: int, size: int) -> bytes:
 def text(value: str | bytes) -> bytes:
     """A text; bytes are taken for UTF-8."""
     octets = value if isinstance(value, bytes) else value.encode("utf-8")
-    return _control(TEXT, len(octets)) + octets
+    return (_SHORT[len(octets)] if len(octets) < SIZES[0] else _control(TEXT, len(octets))) + octets
+
+
+#: The first byte of each text that is short.
+_SHORT: Final = tuple(_control(TEXT, size) for size in range(SIZES[0]))
 
 
 def double(value: float) -> bytes:
@@ -203,7 +207,7 @@ class Section:
 
     def __init__(self, octets: bytes, *, pointers: bool = True, key: Callable[[str], bytes] | None = None) -> None:
         """Without ``pointers`` a value that has one is damaged. ``key`` writes the keys of maps."""
-        self._octets = octets
+        self.octets = octets
         self._key = key or _key_octets
         self._pointers = pointers
         #: By the octets of pointers what they lead to, and by those of short texts the texts.
@@ -238,7 +242,7 @@ class Section:
 
     def _head(self, at: int) -> tuple[int, int, int]:
         """The type of a value, its size, and where its content begins."""
-        octets = self._octets
+        octets = self.octets
         control = octets[at]
         at += 1
         kind = control >> 5
@@ -256,7 +260,7 @@ class Section:
 
     def _target(self, at: int) -> tuple[int, int]:
         """Where a pointer leads, and where it ends."""
-        octets = self._octets
+        octets = self.octets
         control = octets[at]
         more = (control >> 3 & 3) + 1
         end = at + 1 + more
@@ -270,7 +274,7 @@ class Section:
         return found, end
 
     def _read(self, at: int, depth: int) -> tuple[Value, int]:
-        octets = self._octets
+        octets = self.octets
         control = octets[at]
         if control >> 5 == POINTER:
             return self._pointed(at, depth)
@@ -306,8 +310,8 @@ class Section:
         """The value to which a pointer leads, and the pointer's end."""
         if not self._pointers:
             raise BadValueError(f"a pointer stands at {at}")
-        end = at + (self._octets[at] >> 3 & 3) + 2
-        pointer_ = self._octets[at:end]
+        end = at + (self.octets[at] >> 3 & 3) + 2
+        pointer_ = self.octets[at:end]
         found = self._known.get(pointer_)
         if found is None:
             if depth > _DEEPEST:
@@ -320,9 +324,9 @@ class Section:
         return map_head(len(members)) + b"".join([self._key(key) + value.octets for key, value in members.items()])
 
     def _members(self, count: int, at: int, depth: int) -> tuple[dict[str, Value], int]:
-        if depth > _DEEPEST or count > len(self._octets):
+        if depth > _DEEPEST or count > len(self.octets):
             raise BadValueError(f"the map at {at} is too deep, or too large")
-        octets, known, keys, spans = self._octets, self._known, self._keys, _SPANS
+        octets, known, keys, spans = self.octets, self._known, self._keys, _SPANS
         found: dict[str, Value] = {}
         size = 0
         for _ in range(count):
@@ -349,10 +353,10 @@ class Section:
         key = found.plain
         if type(key) is not str:
             raise BadValueError(f"the key at {at} is not text")
-        if _SPANS[self._octets[at]]:
+        if _SPANS[self.octets[at]]:
             if len(self._keys) >= _MOST_KNOWN:
                 self._keys.clear()
-            self._keys[self._octets[at:end]] = key
+            self._keys[self.octets[at:end]] = key
         return key, end
 
     def _remember(self, octets: bytes, value: Value) -> None:
@@ -361,7 +365,7 @@ class Section:
         self._known[octets] = value
 
     def _array(self, count: int, at: int, depth: int) -> tuple[Value, int]:
-        if depth > _DEEPEST or count > len(self._octets):
+        if depth > _DEEPEST or count > len(self.octets):
             raise BadValueError(f"the array at {at} is too deep, or too large")
         items, size = [], 0
         for _ in range(count):
@@ -459,24 +463,13 @@ def first_item(octets: bytes) -> bytes:
 def hollowed(members: Mapping[str, Value], numbers: Mapping[str, float | None]) -> bytes:
     """A map without those numbers, which are kept elsewhere: each is NaN, of the width that it had.
 
-    One that differs is kept. `filled` undoes it.
+    One that differs is kept.
     """
-    return _changed(members, lambda name, value: math.nan if value == numbers.get(name) else None)
-
-
-def filled(octets: bytes, numbers: Mapping[str, float | None]) -> bytes:
-    """A map with its NaN replaced by these numbers, of the width that they have there.
-
-    :raises BadValueError: if it is no map
-    """
-    return _changed(members_of(octets), lambda name, value: numbers.get(name) if value != value else None)
-
-
-def _changed(members: Mapping[str, Value], changed: Callable[[str, float], float | None]) -> bytes:
     found = []
     for name, value in members.items():
-        new = changed(name, value.plain) if isinstance(value.plain, float) else None
-        octets = value.octets if new is None else double(new) if len(value.octets) == 9 else single(new)
+        octets = value.octets
+        if isinstance(value.plain, float) and value.plain == numbers.get(name):
+            octets = double(math.nan) if len(octets) == 9 else single(math.nan)
         found.append((_key_octets(name), octets))
     return map_of(found)
 
@@ -486,10 +479,12 @@ def _key_octets(name: str) -> bytes:
     return text(name)
 
 
-def rewritten(octets: bytes, key: Callable[[str], bytes]) -> bytes:
-    """A self-contained value with other octets for the keys of its maps: pointers to where they stand, perhaps.
+def rewritten(values: Iterable[bytes], key: Callable[[str], bytes]) -> Iterator[Value]:
+    """Self-contained values with other octets for the keys of their maps: pointers to where they stand, perhaps.
 
-    :raises BadValueError: if it is none
+    :raises BadValueError: if one is none
     """
-    section = Section(octets, pointers=False, key=key)
-    return section.at(0).octets
+    section = Section(b"", pointers=False, key=key)
+    for octets in values:
+        section.octets = octets  # keys and texts that were read before are known
+        yield section.at(0)

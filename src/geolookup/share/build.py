@@ -215,7 +215,7 @@ def _items(bench: Bench, home: str, taken: _Taken) -> Iterator[Item]:
     for kind in dict.fromkeys(edition.kind for edition in taken.editions):
         content = narrowed(taken.whole, kind)
         credited = content.credited()
-        encoded, _ = database(content, licences.attributions(home, taken.current, credited), kind, _untold)
+        encoded, _, _ = database(content, licences.attributions(home, taken.current, credited), kind, _untold)
         licence = licences.text(home, taken.current, credited).encode()
         body = bench.scratch(encoded.body)
         packed = bench.scratch(deflated(body()))

@@ -26,7 +26,7 @@ TESTS = (
         for name in ("any_column", "quads", "lines", "take", "misuse", "match", "values")
     ),
     *("tests/index/test_damage.py", "tests/index/test_places.py"),
-    "tests/columns/test_arrow.py",
+    *("tests/columns/test_arrow.py", "tests/exports/test_mmdb_encoder.py"),
 )
 #: -O1 keeps the loops that -O3 would turn into others; a finding ends the process.
 FLAGS = "-shared -fPIC -g -O1 -fwrapv -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all"

@@ -1,11 +1,13 @@
 """A whole MaxMind DB: search tree, data section, metadata."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from geolookup.exports.mmdb.tree import SEPARATOR_BYTES, Tree
 from geolookup.index import mmdb
 from geolookup.index.flatten import Array
 
+#: So many bytes of a part are handed out at a time.
+_AT_ONCE = 1 << 20
 _MARKER = b"\xab\xcd\xefMaxMind.com"
 
 
@@ -21,14 +23,13 @@ class Encoded:
     def __init__(
         self,
         tree: Tree,
-        section: bytes,
+        section: bytes | bytearray,
         offsets: Array,
         *,
         description: Mapping[str, str],
         build_epoch: int,
-        progress: Callable[[int, int], None] = lambda _done, _all: None,
     ) -> None:
-        bits, parts = tree.packed(offsets, progress)
+        bits, parts = tree.packed(offsets)
         self.body = _joined(parts, bytes(SEPARATOR_BYTES), section)
         self._metadata = {
             "binary_format_major_version": mmdb.uint16(2),
@@ -50,22 +51,23 @@ class Encoded:
 
 def encode(
     tree: Tree,
-    section: bytes,
+    section: bytes | bytearray,
     offsets: Array,
     *,
     database_type: str,
     description: Mapping[str, str],
     build_epoch: int,
-    progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> Iterator[bytes]:
     """The bytes of the file, in parts; see `Encoded`.
 
     :raises DataFileError: if it would be larger than the format can be; before the first part
     """
-    made = Encoded(tree, section, offsets, description=description, build_epoch=build_epoch, progress=progress)
+    made = Encoded(tree, section, offsets, description=description, build_epoch=build_epoch)
     return _joined(made.body, made.metadata(database_type))
 
 
-def _joined(parts: Iterator[bytes], *rest: bytes) -> Iterator[bytes]:
+def _joined(parts: Iterable[bytes], *rest: bytes | bytearray) -> Iterator[bytes]:
     yield from parts
-    yield from rest
+    for octets in rest:
+        for begin in range(0, len(octets), _AT_ONCE):
+            yield bytes(octets[begin : begin + _AT_ONCE])

@@ -175,6 +175,14 @@ GOALS = (
         lambda now: now["one_worker/lookup/ours"] >= 20_000,
     ),
     Goal(
+        "the same by `share`, with tokens",
+        "5,790 a second",
+        "{one_worker/lookup/share:,.0f} a second",
+        "",
+        "20,000",
+        lambda now: now["one_worker/lookup/share"] >= 20_000,
+    ),
+    Goal(
         "push over loopback",
         "83 edits a second",
         "{edits/push/a second:.0f} a second",

@@ -1,4 +1,4 @@
-"""Lookups of one address by one process of the service, by 16 connections of wrk; beside it nginx with GeoIP2."""
+"""Lookups of one address by one process of serve or share, by 16 connections of wrk; beside it nginx with GeoIP2."""
 
 import contextlib
 import os
@@ -6,22 +6,28 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 
 import numpy as np
 
-from benchmarks.common import arguments, load_average, print_table
+from benchmarks.common import ROOT, arguments, environment, load_average, print_table
 from benchmarks.data import SMALL, DataSet
 from benchmarks.figures import record
 from benchmarks.service_list import service
+from benchmarks.share import share
+from geolookup.web.auth import Scope, append, line_for, new_token
 
 CONNECTIONS, SECONDS, ROUNDS = 16, 4, 3
 _LOOKUP, _HEALTH = "GET /lookup/{ip}", "GET /healthz"
 #: What this was on the machine of RESULTS.md when the framework answered both (requests a second; processor time, which
 #: was not taken of all), and what is wanted.
 BEFORE, GOAL = {_LOOKUP: ("5,400", "203"), _HEALTH: ("6,500", "")}, {_LOOKUP: "20,000"}
+_SERVE, _SHARE, _NGINX_NAME = "geolookup serve", "share, 100 tokens", "nginx, GeoIP2"
+_FIGURES = {_SERVE: "ours", _SHARE: "share", _NGINX_NAME: "nginx"}
+_TOKENS = 100
 #: Debian's names of the module.
 _MODULE = "/usr/lib/nginx/modules/ngx_http_geoip2_module.so"
 
@@ -66,10 +72,11 @@ def _seconds(pid: int) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _measure(url: str, pid: int, script: str | None) -> tuple[float, float]:
+def _measure(url: str, pid: int, script: str | None, token: str) -> tuple[float, float]:
     """Requests a second, and microseconds of the server's processors for each."""
     before = _seconds(pid)
-    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{SECONDS}s", *([] if script is None else ["-s", script]), url]
+    more = ["-H", f"Authorization: Bearer {token}", *([] if script is None else ["-s", script])]
+    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{SECONDS}s", *more, url]
     printed = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     spent = _seconds(pid) - before
     count = re.search(r"(\d+) requests in", printed)
@@ -107,6 +114,18 @@ def _nginx(mmdb: str) -> Iterator[tuple[str, int]]:
                 process.wait()
 
 
+@contextlib.contextmanager
+def _sharing(mmdb: str, folder: str, token: str) -> Iterator[tuple[str, int]]:
+    """`geolookup share` of the same data, which knows a hundred tokens: host and port, and its process id."""
+    home, tokens = os.path.join(folder, "home"), os.path.join(folder, "tokens")
+    for number in range(_TOKENS):
+        append(tokens, line_for(f"client-{number}", Scope.READ, token if number == _TOKENS // 2 else new_token()))
+    told = {**environment(), "GEOLOOKUP_HOME": home}
+    subprocess.run([sys.executable, "-m", "geolookup", "sync", mmdb], cwd=ROOT, env=told, check=True)
+    with share(home, "--tokens", tokens) as found:
+        yield found
+
+
 def main() -> None:
     """Print the table."""
     options = arguments(__doc__).parse_args()
@@ -121,22 +140,24 @@ def main() -> None:
         script = os.path.join(folder, "lookups.lua")
         with open(script, "w", encoding="ascii") as file:
             file.write(_SCRIPT % ", ".join(f'"{path}"' for path in paths))
-        servers = {"geolookup serve": stack.enter_context(service(shutil.copy2(data.service_db, folder)))}
+        servers = {_SERVE: stack.enter_context(service(shutil.copy2(data.service_db, folder)))}
+        token = new_token()
+        servers[_SHARE] = stack.enter_context(_sharing(data.mmdb, folder, token))
         if shutil.which("nginx") and os.path.exists(_MODULE):
-            servers["nginx, GeoIP2"] = stack.enter_context(_nginx(data.mmdb))
+            servers[_NGINX_NAME] = stack.enter_context(_nginx(data.mmdb))
         taken: dict[tuple[str, str], list[tuple[float, float]]] = {}
         for _ in range(ROUNDS):  # side by side: what else the machine does meets all of them
             for name, (address, pid) in servers.items():
                 for what, asked in ((_LOOKUP, script), (_HEALTH, None)):
                     url = f"http://{address}/healthz"
-                    taken.setdefault((what, name), []).append(_measure(url, pid, asked))
+                    taken.setdefault((what, name), []).append(_measure(url, pid, asked, token))
     for (what, name), found in sorted(taken.items()):
         rate, spent = (float(np.median([one[index] for one in found])) for index in range(2))
-        ours = name != "nginx, GeoIP2"
-        figure = f"one_worker/{what.split('/')[1]}/{'ours' if ours else 'nginx'}"
+        figure = f"one_worker/{what.split('/')[1]}/{_FIGURES[name]}"
         record(figure, rate)
         record(f"{figure} CPU us", spent)
-        (before, spent_before), goal = (BEFORE[what], GOAL.get(what, "")) if ours else (("", ""), "")
+        goal = GOAL.get(what, "") if name != _NGINX_NAME else ""
+        before, spent_before = BEFORE[what] if name == _SERVE else ("5,790" if name == _SHARE and goal else "", "")
         rows.append((what, name, f"{rate:,.0f}", before, goal, f"{spent:.0f}", spent_before))
     print_table(
         f"One worker, {CONNECTIONS} connections of wrk that ask without pause: {data.describe()}",

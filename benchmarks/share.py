@@ -30,8 +30,8 @@ _EDITION = "GeoLite2-City"
 
 
 @contextlib.contextmanager
-def share(home: str, *more: str) -> Iterator[str]:
-    """The share in processes of its own, ready: host and port."""
+def share(home: str, *more: str) -> Iterator[tuple[str, int]]:
+    """The share in processes of its own, ready: host and port, and the first one's process id."""
     command = [sys.executable, "-m", "geolookup", "share", "--port", "0", "--edition", _EDITION, *more]
     told = {**environment(), "GEOLOOKUP_HOME": home}
     with subprocess.Popen(command, cwd=ROOT, env=told, stderr=subprocess.PIPE, text=True) as process:
@@ -44,7 +44,7 @@ def share(home: str, *more: str) -> Iterator[str]:
             deadline = time.monotonic() + _PATIENCE_S
             while ask(address, "GET", "/readyz")[0] != 200 and time.monotonic() < deadline:
                 time.sleep(0.2)
-            yield address
+            yield address, process.pid
         finally:
             process.send_signal(signal.SIGINT)
             process.wait()
@@ -103,7 +103,7 @@ def downloads(address: str, path: str) -> None:
 
 
 def _beside(home: str) -> None:
-    with share(home) as address:
+    with share(home) as (address, _):
         path = f"/databases/{_EDITION}.mmdb"
         folder = os.path.join(home, "share", "files")
         # What is sent is of no interest here, its size is: a file of that size takes the database's place.
@@ -148,7 +148,7 @@ def _run(home: str, *words: str) -> str:
 
 
 def _edit_until_seen(home: str, folder: str) -> None:
-    with share(home) as address:
+    with share(home) as (address, _):
         config = os.path.join(folder, "GeoIP.conf")
         with open(config, "w", encoding="utf-8") as file:
             file.write(

@@ -196,8 +196,8 @@ GOALS = (
         "{segments/search/1:.0f}, {segments/search/4:.0f}, {segments/search/16:.0f}, {segments/search/64:.0f} ns; "
         "16 M {segments/search/16 times:.2f} times 1 M",
         "",
-        "1.5 times",
-        lambda now: now["segments/search/16 times"] <= 1.5,
+        "1.4 times",
+        lambda now: now["segments/search/16 times"] <= 1.4,
     ),
     Goal(
         "building 1, 4, 16, 64 M segments",

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import geolookup
 from geolookup.lookup.engine import GeoLookup
-from geolookup.model import addresses
+from geolookup.model import addresses, precedence
 from geolookup.model.errors import (
     InvalidAddressError,
     NoStateError,
@@ -187,8 +187,8 @@ def test_what_cannot_be_copied_says_what_to_do(geo: GeoLookup) -> None:
 def test_an_explanation_names_every_covering_block_and_its_rule(geo: GeoLookup) -> None:
     explained = geo.explain("8.8.8.8")
     assert [(item.geolocation.locid, item.wins) for item in explained] == [(-1, True), (2, False), (1, False)]
-    assert "custom" in explained.covering[0].reason
-    assert all("custom block covers" in item.reason for item in explained.covering[1:])
+    assert explained.covering[0].reason == precedence.CUSTOM_FIRST
+    assert all("one of your sites covers" in item.reason for item in explained.covering[1:])
     assert (explained.generation, explained.age_s < 60) == (1, True)
 
 

@@ -118,7 +118,7 @@ def test_a_block_moves_from_one_site_to_another_by_a_removal_and_then_an_additio
 def test_where_no_block_of_several_stays_they_are_cleared_at_once(editor: Editor, home: str) -> None:
     apply(editor, site("a", "10.20.0.0/16", "10.21.0.0/16"))
     acknowledge(home)
-    assert apply(editor, site("a", "10.22.0.0/16")) == ["- remove all blocks of a", "+ add 10.22.0.0/16 to a"]
+    assert apply(editor, site("a", "10.22.0.0/16")) == ["- remove all networks of a", "+ add 10.22.0.0/16 to a"]
 
 
 def test_a_site_whose_geolocation_was_deleted_by_hand_is_created_again(editor: Editor) -> None:

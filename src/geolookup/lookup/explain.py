@@ -228,15 +228,15 @@ def _why_it_wins(ordered: list[Covering]) -> str:
     winner = ordered[0]
     rivals = [other for other in ordered[1:] if other.position == winner.position]
     if len(ordered) == 1:
-        reason = "the only block that covers it"
+        reason = "the only network that covers it"
     elif not rivals:
         custom = winner.layer == "custom"
         reason = (
-            f"a block of the VRF {winner.vrf} comes before all others"
+            f"a network of the VRF {winner.vrf} comes before all others"
             if winner.vrf
             else precedence.CUSTOM_FIRST
             if custom
-            else f"a block of {winner.source} comes before those of the sources below it"
+            else f"a network of {winner.source} comes before those of the sources below it"
         )
     elif rivals[0].size > winner.size:
         of = winner.layer if len({each.position for each in ordered if each.position >= 0}) <= 1 else winner.source
@@ -252,9 +252,11 @@ def _why_it_wins(ordered: list[Covering]) -> str:
 
 def _why_it_loses(each: Covering, winner: Covering) -> str:
     if each.position != winner.position and winner.vrf:
-        return f"a block of the VRF {winner.vrf} covers the address"
+        return f"a network of the VRF {winner.vrf} covers the address"
     if each.position != winner.position:
-        return "a custom block covers the address" if winner.position < 0 else f"a block of {winner.source} covers it"
+        return (
+            "one of your sites covers the address" if winner.position < 0 else f"a network of {winner.source} covers it"
+        )
     if each.size > winner.size:
         return f"wider than {winner.block}"
     return f"as wide as {winner.block}, but defined earlier"

@@ -6,9 +6,9 @@ zero, or without numbers it stands later in its file. The two index files, and t
 columns, hold the rule by construction: the sweep sorts by `order`.
 """
 
-CUSTOM_FIRST = "a custom block comes before every default one"
-LATER_DEFINED = "of blocks of equal size, the later defined (its locid is further from zero)"
-LATER_IN_FILE = "of blocks of equal size, the later one in its file"
+CUSTOM_FIRST = "your own sites come before every source"
+LATER_DEFINED = "of networks of equal size, the later defined (its number is further from zero)"
+LATER_IN_FILE = "of networks of equal size, the later one in its file"
 
 
 def order(first: int, last: int, rank: int) -> tuple[int, int]:
@@ -18,7 +18,8 @@ def order(first: int, last: int, rank: int) -> tuple[int, int]:
 
 def narrowest(of: str) -> str:
     """The reason of a block that wins by its size, among those of a layer or source."""
-    return f"the narrowest {of} block that covers it"
+    whose = {"custom": "your sites", "default": "the source"}.get(of, of)
+    return f"the narrowest network of {whose} that covers it"
 
 
 def relation(size: int, other: int) -> str:

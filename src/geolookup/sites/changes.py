@@ -80,7 +80,7 @@ class Change:
                 assert self.place is not None
                 return f"- delete {target}: {_content(self.place.fields(), self.place.ipblocks)}"
             case Kind.CLEAR_BLOCKS:
-                return f"- remove all blocks of {target}"
+                return f"- remove all networks of {target}"
             case Kind.ADD_BLOCK:
                 assert self.block is not None
                 return f"+ add {block_text(self.block)} to {target}"

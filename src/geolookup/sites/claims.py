@@ -82,7 +82,7 @@ class Claims:
                 if len(most) == 1 or len(equal) == 1:
                     found[site.name] = (equal or most)[0]
                 else:
-                    self._ask(site, most, "shares as many blocks with")
+                    self._ask(site, most, "shares as many networks with")
         return self._took(found)
 
     def _by_fields(self, sites: list[Site]) -> dict[str, int]:
@@ -114,7 +114,7 @@ class Claims:
 
     def _ask(self, site: Site, locids: list[int], how: str) -> None:
         listed = ", ".join(
-            f"{locid} ({blocks_text(self._free[locid].ipblocks, 5) or 'no blocks'})"
+            f"{locid} ({blocks_text(self._free[locid].ipblocks, 5) or 'no networks'})"
             for locid in sorted(locids, reverse=True)
         )
         told = (

@@ -444,7 +444,7 @@ class _Planner:
     def _note_bare_sites(self) -> None:
         bare = [site.name for site in self.sites if not site.blocks]
         if bare:
-            self._bad.notes.append(f"without blocks, so that no address resolves to them: {_listed(bare)}")
+            self._bad.notes.append(f"without networks, so that no address resolves to them: {_listed(bare)}")
 
 
 def _listed(names: Sequence[str]) -> str:

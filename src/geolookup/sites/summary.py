@@ -88,14 +88,14 @@ class Summary:
         lines = [f"sites in the file: {self.sites} ({told}); to delete: {self.deleted} of {self.known}"]
         if self.added or self.moved or self.gone:
             lines.append(
-                f"blocks: {self.added} more, {self.moved} to another site, {self.gone} of {self.known_blocks} gone"
+                f"networks: {self.added} more, {self.moved} to another site, {self.gone} of {self.known_blocks} gone"
             )
         return lines
 
     def reasons_to_hold(self, settings: Settings) -> list[str]:
         """The reasons for which a person must look at it first, a sentence each; empty if it may be made."""
         reasons = []
-        for what, gone, of in (("sites", self.deleted, self.known), ("blocks", self.gone, self.known_blocks)):
+        for what, gone, of in (("sites", self.deleted, self.known), ("networks", self.gone, self.known_blocks)):
             many = gone > settings.guard_sites_gone and gone > settings.guard_sites_share * of
             if many or (gone == of and gone > 1):
                 which = "all" if gone == of else f"{gone} of {of}"
@@ -180,14 +180,14 @@ class Elsewhere:
         """A sum and the first few, a line each; nothing if every added block gets all of its addresses."""
         if not self.found:
             return []
-        which = f"{len(self.found)} of {count(self.added, 'added block')}"
+        which = f"{len(self.found)} of {count(self.added, 'added network')}"
         get = "does not get all of its" if len(self.found) == 1 else "do not get all of their"
-        lines = [f"{which} {get} addresses: {plain(self.addresses)} go to other blocks"]
+        lines = [f"{which} {get} addresses: {plain(self.addresses)} go to other networks"]
         for owner, block, won in self.found[:_MOST_NAMED]:
             other, by, number = won[0]
             lost, size = _sum(won), block.last - block.first + 1
             winner = f"{block_text(by)} of {other}"
-            to = winner if len(won) == 1 else f"{len(won)} blocks, {plain(number)} of them to {winner}"
+            to = winner if len(won) == 1 else f"{len(won)} networks, {plain(number)} of them to {winner}"
             share = f"{plain(lost)} of {addresses(size)} ({100 * lost / size:.3g}%)"
             lines.append(f"  {block_text(block)} of {owner}: {share} go to {to}")
         if len(self.found) > _MOST_NAMED:

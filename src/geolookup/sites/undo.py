@@ -94,7 +94,7 @@ class _Target:
         if twice:
             more = [f"and {len(twice) - _MOST_NAMED} more"] if len(twice) > _MOST_NAMED else []
             listed = "; ".join([*twice[:_MOST_NAMED], *more])
-            raise EditError(f"some blocks would belong to two: {listed}. Remove them at one; nothing was changed")
+            raise EditError(f"some networks would belong to two: {listed}. Remove them at one; nothing was changed")
 
 
 def plan_undo(editor: Editor, *, edits: Sequence[int] = (), last: int = 1) -> Undone:

@@ -88,7 +88,7 @@ class VrfPlan:
             for block in change.before.ipblocks
         )
         reasons = []
-        for what, number, of in (("sites", len(gone), self.known), ("blocks", lost, self.known_blocks)):
+        for what, number, of in (("sites", len(gone), self.known), ("networks", lost, self.known_blocks)):
             many = number > settings.guard_sites_gone and number > settings.guard_sites_share * of
             if many or (number == of and number > 1):
                 which = "all" if number == of else f"{number} of {of}"

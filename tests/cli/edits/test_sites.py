@@ -51,7 +51,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_a_plan_shows_and_an_apply_makes_the_changes_once(command: Command, file: Path) -> None:
-    told = "sites in the file: 1 (1 to create); to delete: 0 of 0\nblocks: 1 more, 0 to another site, 0 of 0 gone\n"
+    told = "sites in the file: 1 (1 to create); to delete: 0 of 0\nnetworks: 1 more, 0 to another site, 0 of 0 gone\n"
     content = "country AU, city Sydney, latitude -33.8, longitude 151.2; 10.20.0.0/16\n"
     assert command("custom", "plan", file) == (
         f"{told}+ create Sydney: {content}2 changes: `geolookup custom apply` makes them\n"
@@ -65,7 +65,7 @@ def test_a_plan_shows_and_an_apply_makes_the_changes_once(command: Command, file
     assert command("custom", "plan", file) == still
     assert command("custom", "apply", file) == f"{still}2 edits pending: `geolookup push` sends them\n"
     assert command("custom", "plan", file, "--prune-all") == (
-        "sites in the file: 1 (1 as they are); to delete: 1 of 2\nblocks: 0 more, 0 to another site, 1 of 2 gone\n"
+        "sites in the file: 1 (1 as they are); to delete: 1 of 2\nnetworks: 0 more, 0 to another site, 1 of 2 gone\n"
         "- delete geolocation (-3): city city -3, latitude 1.0, longitude 2.0; 10.9.0.0/16\n"
         "1 change: `geolookup custom apply` makes it\n"
     )
@@ -108,7 +108,7 @@ def test_an_empty_file_and_emptied_blocks_need_accept(command: Command, file: Pa
     assert "all sites would be gone" in command.error
     file.write_text((SITES + two).replace('["10.20.0.0/16"]', "[]").replace('["10.21.0.0/16"]', "[]"))
     command("custom", "apply", file, exits=3)
-    assert "all blocks would be gone" in command.error
+    assert "all networks would be gone" in command.error
 
 
 def test_plan_and_apply_as_json(command: Command, file: Path) -> None:
@@ -221,7 +221,7 @@ def test_what_a_spreadsheet_saves_is_read_packed_and_from_standard_input(
     told = command("custom", "plan", "-")
     assert "+ create Berlin: country DE, city Berlin, latitude 52.5, longitude 13.4; 10.1.0.0-10.1.0.9 10.3.0.1" in told
     assert "standard input: these columns are not read: 'Owner'" in command.error
-    assert "without blocks, so that no address resolves to them: Bonn" in command.error
+    assert "without networks, so that no address resolves to them: Bonn" in command.error
     path = tmp_path / "sites.csv.gz"
     path.write_bytes(content)
     command("custom", "apply", path, "--delimiter", ";")
@@ -321,9 +321,9 @@ def test_a_plan_and_an_apply_say_which_added_blocks_others_keep_in_part(command:
     header = "name,country,region,city,postalcode,latitude,longitude,dmacode,areacode,blocks"
     file.write_text("\n".join([header, *(f"{name},DE,,,,52,13,,,{blocks}" for name, blocks in rows)]) + "\n")
     kept = (
-        "2 of 5 added blocks do not get all of their addresses: 1.845e+19 go to other blocks\n"
+        "2 of 5 added networks do not get all of their addresses: 1.845e+19 go to other networks\n"
         "  fd00::/8 of Head office: 1.845e+19 of 1.329e+36 addresses (1.39e-15%) go to fd00::/64 of B\n"
-        "  10.0.0.0/8 of Head office: 196608 of 16777216 addresses (1.17%) go to 3 blocks, "
+        "  10.0.0.0/8 of Head office: 196608 of 16777216 addresses (1.17%) go to 3 networks, "
         "65536 of them to 10.1.0.0/16 of A\n"
     )
     assert kept in command("custom", "plan", file)
@@ -339,7 +339,7 @@ def test_a_plan_and_an_apply_say_which_added_blocks_others_keep_in_part(command:
         "others": [],
     }
     assert kept in command("custom", "apply", file)
-    assert "go to other blocks" not in command("custom", "apply", file)  # nothing is added now
+    assert "go to other networks" not in command("custom", "apply", file)  # nothing is added now
     command("custom", "delete", "Head office")
     back = f"10.0.0.0/8 of Head office ({FIRST}): 196608 of 16777216 addresses (1.17%)"
     assert back in command("custom", "undo")
@@ -352,6 +352,6 @@ def test_only_the_first_few_of_many_such_blocks_are_named(command: Command, tmp_
     rows += [f"T{number},DE,,,,52,13,,,10.{number}.1.0/24" for number in range(20, 30)]
     file.write_text("\n".join([header, *rows]) + "\n")
     lines = command("custom", "plan", file).splitlines()
-    at = lines.index("10 of 30 added blocks do not get all of their addresses: 2560 go to other blocks")
+    at = lines.index("10 of 30 added networks do not get all of their addresses: 2560 go to other networks")
     assert lines[at + 1] == "  10.20.0.0/16 of S20: 256 of 65536 addresses (0.391%) go to 10.20.1.0/24 of T20"
     assert lines[at + 4 :] == ["  and 7 more", "50 changes: `geolookup custom apply` makes them"]

@@ -45,8 +45,10 @@ def test_the_vrf_of_the_settings_is_that_of_lookups_unless_another_is_named(geo:
 def test_explain_names_the_block_of_the_vrf_first(geo: GeoLookup) -> None:
     told = command("explain", "10.1.2.3").stdout.decode().splitlines()
     assert "wins  10.1.2.0/24" in told[1] or "wins  10.1.2.0-10.1.2.255" in told[1]
-    assert told[1].endswith("site Utrecht office of the VRF CUST-A: a block of the VRF CUST-A comes before all others")
-    assert told[2].endswith("site Paris office: a block of the VRF CUST-A covers the address")
+    assert told[1].endswith(
+        "site Utrecht office of the VRF CUST-A: a network of the VRF CUST-A comes before all others"
+    )
+    assert told[2].endswith("site Paris office: a network of the VRF CUST-A covers the address")
     covering = json.loads(command("explain", "10.1.2.3", "--json").stdout)["covering"]
     assert [(item["vrf"], item["site"], item["wins"]) for item in covering][:2] == [
         ("CUST-A", "Utrecht office", True),

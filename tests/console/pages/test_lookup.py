@@ -33,7 +33,7 @@ def test_an_address_is_looked_up_and_explained(tab: Any, console: RunningConsole
     assert answer.get_by_text("10.20.0.0 – 10.20.255.255").is_visible()
     assert "latitude 52.5, longitude 13.4" in answer.get_by_role("img").get_attribute("aria-label")
     rows = answer.get_by_role("row")
-    assert "answers a custom block comes before every default one" in rows.nth(1).inner_text()
+    assert "answers your own sites come before every source" in rows.nth(1).inner_text()
 
 
 def test_of_a_large_state_the_reasons_come_after_the_answer(
@@ -41,11 +41,11 @@ def test_of_a_large_state_the_reasons_come_after_the_answer(
 ) -> None:
     monkeypatch.setattr(page, "_AT_ONCE_BLOCKS", 0)
     without_scripts = mine.get("/?q=10.20.0.1").text
-    assert "a custom block comes before" not in without_scripts
+    assert "your own sites come before" not in without_scripts
     (link,) = set(re.findall(r'<a href="(/\?q=[^"]*)">Show every network', without_scripts))
-    assert "a custom block comes before every default one" in mine.get(link.replace("&amp;", "&")).text
+    assert "your own sites come before every source" in mine.get(link.replace("&amp;", "&")).text
     ask(tab, console, "10.20.0.1")
-    tab.get_by_text("a custom block comes before every default one").wait_for()
+    tab.get_by_text("your own sites come before every source").wait_for()
 
 
 def test_what_is_no_address_says_so_and_stays_in_its_field(tab: Any, console: RunningConsole) -> None:

@@ -215,9 +215,9 @@ def test_explain_shows_every_covering_block_of_every_source_and_why_one_wins(fil
     with geolookup.GeoLookup(files.home) as geo:
         found = [(item.source, item.geolocation.city, item.reason) for item in geo.explain("10.0.1.7")]
     assert found == [
-        ("office", "HQ", "the narrowest office block that covers it"),
+        ("office", "HQ", "the narrowest network of office that covers it"),
         ("office", "Campus", "wider than 10.0.1.0-10.0.1.255"),
-        ("wide", "Ulm", "a block of office covers it"),
+        ("wide", "Ulm", "a network of office covers it"),
     ]
 
 

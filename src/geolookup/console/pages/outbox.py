@@ -3,8 +3,9 @@
 A decision is a form: retry, edit, drop or adopt, named as the commands.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from litestar import get, post
@@ -72,11 +73,15 @@ def outbox(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     has_service = console.settings_of_state().url is not None
     if not state and not has_service:
         wanted = ()  # nothing waits
-    shown = console.editor().outbox(*wanted) if wanted else []
+    sessions = console.editor().sessions
+    found = sessions.ask(lambda session: session.outbox.states(*wanted)) if wanted else []
+    table = Table(request, found, {"edit": itemgetter(0), "state": itemgetter(1)}, default="edit")
+    shown = sessions.ask(lambda session: [session.outbox.row(number) for number, _ in table.rows])
     return console.page(
         request,
         "outbox.html",
-        table=Table(request, shown, {"edit": lambda row: row.id, "state": lambda row: row.state}, default="edit"),
+        table=table,
+        rows=shown,
         counts=layer.edits,
         states=tuple(State),
         state=state,
@@ -84,13 +89,15 @@ def outbox(request: AnyRequest, console: NamedDependency[Console]) -> Html:
         decide=layer.decide,
         has_service=has_service,
         run=console.runs.latest("push"),
-        names=_called(layer),
+        names=_called(layer, shown),
     )
 
 
-def _called(layer: CustomLayer) -> dict[int, str]:
-    """Every site as people call it, by its number."""
-    return {laid.place.locid: called(laid.place, layer.names.get(laid.place.locid)) for laid in layer.laid}
+def _called(layer: CustomLayer, rows: Iterable[OutboxRow]) -> dict[int, str]:
+    """The sites of changes as people call them, by their number."""
+    numbers, names = {row.locid for row in rows}, layer.names
+    places = (laid.place for laid in layer.laid if laid.place.locid in numbers)
+    return {place.locid: called(place, names.get(place.locid)) for place in places}
 
 
 @get("/outbox/plan", sync_to_thread=True)
@@ -155,7 +162,7 @@ def one(request: AnyRequest, console: NamedDependency[Console], number: FromPath
     editor = console.editor()
     row = editor.edit(number)
     hold = editor.hold(number) if row.state in PERSON_STATES else None
-    names = _called(console.layer())
+    names = _called(console.layer(), [row])
     return console.page(
         request,
         "outbox_one.html",
@@ -341,13 +348,15 @@ class _Adopt(Decision):
         return row.state in PERSON_STATES and row.intent.what == "create"
 
     def heading(self, values: Values) -> str:  # noqa: ARG002
-        return "Say which of the service's geolocations it is"
+        return "Which of the service's sites is it?"
 
     def does(self, values: Values) -> Does:
         try:
             locid = int(values["locid"])
         except ValueError as error:
-            raise EditError(f"{values['locid']!r:.40} is not a locid: it is a whole number below zero") from error
+            raise EditError(
+                f"{values['locid']!r:.40} is not the number of a site: that is a whole number below zero"
+            ) from error
 
         def adopt(editor: Editor) -> tuple[int, str]:
             row = editor.adopt(self.row.id, locid)
@@ -380,7 +389,7 @@ def _decision(console: Console, number: int, what: str) -> Decision:
     editor = console.editor()
     row = editor.edit(number)
     hold = editor.hold(number) if row.state in PERSON_STATES else None
-    return _CHOICES[what](row, hold, _called(console.layer()))
+    return _CHOICES[what](row, hold, _called(console.layer(), [row]))
 
 
 def _words(hold: Hold | None) -> tuple[str, str]:

@@ -99,6 +99,11 @@ class Outbox:
         sql = f"SELECT id FROM outbox WHERE state IN ({', '.join('?' * len(states))})"  # noqa: S608 - no values in it
         return [number for (number,) in self._database.execute(sql, [str(state) for state in states])]
 
+    def states(self, *states: State) -> list[tuple[int, str]]:
+        """The number and the state of each edit in these states, oldest first."""
+        sql = f"SELECT id, state FROM outbox WHERE state IN ({', '.join('?' * len(states))}) ORDER BY id"  # noqa: S608 - ours
+        return list(self._database.execute(sql, [str(state) for state in states]))
+
     def count(self, *states: State) -> int:
         """How many edits are in these states."""
         sql = f"SELECT count(*) FROM outbox WHERE state IN ({', '.join('?' * len(states))})"  # noqa: S608 - no values

@@ -12,9 +12,10 @@ from geolookup.console.forms import AnyRequest
 @get("/components", sync_to_thread=True)
 def components(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """Tables, cards, forms, buttons, and each state."""
-    values = {"navigation": console.navigation, "path": request.url.path, "told": None}
     template = Path(__file__).with_suffix(".html").read_text(encoding="utf-8")
-    text = console.templates._environment.from_string(template).render(**values)  # it is of tests
+    text = console.templates._environment.from_string(template).render(
+        **console.of_every_page(request)
+    )  # it is of tests
     return Html(text, media_type="text/html")
 
 

@@ -1,10 +1,12 @@
 """One browser for all tests of a process, and a console for those of a module."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.console.files_console import FilesConsole
 from tests.support.data.two_sources import state
 from tests.support.users import browser as browsers
 from tests.support.users.running_console import RunningConsole, Visitor
@@ -41,6 +43,21 @@ def mine(console: RunningConsole) -> Iterator[Visitor]:
     client = console.client()
     yield client
     client.close()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[FilesConsole]:
+    """A console of a state of files, for one test."""
+    made = FilesConsole(tmp_path)
+    with made.running:
+        yield made
+
+
+@pytest.fixture
+def visitor(files: FilesConsole) -> Iterator[Visitor]:
+    """A client of that console."""
+    with files.running.client() as client:
+        yield client
 
 
 @pytest.fixture

@@ -83,7 +83,7 @@ def test_a_person_corrects_pushes_resolves_a_conflict_and_rolls_back_a_bad_night
 
             # A conflict: somebody else changes the same place meanwhile.
             person.look_up("192.0.2.5")
-            person.click("Correct this", link=True)
+            person.click("Correct this site", link=True)
             tab.get_by_label("City").fill("Pflugerville")
             person.click("Show whose answer would change")
             person.click("Save this place")

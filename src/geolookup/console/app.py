@@ -57,15 +57,15 @@ _MAX_BODY_BYTES = 1 << 20
 
 #: The status of HTTP and the heading for each kind of error: the first that fits.
 _KINDS: tuple[tuple[type[GeoLookupError], int, str], ...] = (
-    (UnknownGeolocationError, 404, "Unknown geolocation"),
-    (UnknownGenerationError, 404, "Unknown generation"),
-    (BlockError, 409, "The block cannot be used"),
-    (EditError, 409, "The edit cannot be made"),
+    (UnknownGeolocationError, 404, "There is no such site"),
+    (UnknownGenerationError, 404, "There is no such version"),
+    (BlockError, 409, "The network cannot be used"),
+    (EditError, 409, "The change cannot be made"),
     (InvalidAddressError, 422, "Not an address"),
     (InvalidRangeError, 422, "Not a range"),
     (NoStateError, 409, "Nothing has been published yet"),
     (StateBusyError, 503, "Another run is under way"),
-    (HeldError, 409, "Held for a person"),
+    (HeldError, 409, "Not published: a person must decide"),
     (SettingsError, 409, "A setting cannot be used"),
     (StateError, 500, "The state directory cannot do that"),
     (UpstreamError, 502, "The service could not be used"),

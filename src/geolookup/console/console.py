@@ -11,7 +11,7 @@ from litestar import Response
 
 from geolookup.base.version import __version__
 from geolookup.console import files
-from geolookup.console.entry import Session
+from geolookup.console.entry import Session, person_of
 from geolookup.console.forms import TOKEN, AnyRequest, query
 from geolookup.console.html import Templates
 from geolookup.console.runs import Runs
@@ -19,6 +19,7 @@ from geolookup.lookup.engine import GeoLookup
 from geolookup.model.errors import GeoLookupError
 from geolookup.model.linter import Finding, lint
 from geolookup.settings.table import Settings
+from geolookup.state.base.actor import who
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, State
@@ -192,9 +193,18 @@ class Console:
 
     def page(self, request: AnyRequest, template: str, status: int = 200, /, **values: Any) -> Html:
         """A page from a template, which gets ``values`` and its own path."""
-        told = self._told.get(query(request, "told"))
-        text = self.templates.render(template, navigation=self.navigation, path=request.url.path, told=told, **values)
+        text = self.templates.render(template, **self.of_every_page(request), **values)
         return Response(text, status_code=status, media_type="text/html")
+
+    def of_every_page(self, request: AnyRequest) -> dict[str, Any]:
+        """The values that the template of every page has."""
+        return {
+            "navigation": self.navigation,
+            "path": request.url.path,
+            "told": self._told.get(query(request, "told")),
+            "me": who(),
+            "asks_name": person_of(request.headers.get("cookie", "")) is None,
+        }
 
     def go(self, path: str, told: str | None = None) -> Html:
         """Redirect to another page after a write; that page says what was done."""

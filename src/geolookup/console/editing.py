@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from geolookup.base.text import shown_degrees
 from geolookup.console.console import Console, Html
 from geolookup.console.forms import AnyRequest, Form
 from geolookup.console.wording import saved
 from geolookup.history.preview import EditPreview, preview_edit
 from geolookup.model.addresses import of_mask_after, range_ends, split_blocks
 from geolookup.model.checked import checked_fields, lacks_coordinates
-from geolookup.model.countries import in_capitals
+from geolookup.model.countries import code_of
 from geolookup.model.errors import EditError, GeoLookupError, RequestRefusedError, WideBlockError
 from geolookup.model.fields import DEGREES, FIELD_NAMES, FIELDS, UNKNOWN
 from geolookup.model.named import block_of
@@ -21,9 +22,10 @@ from geolookup.state.custom_edits import Ends
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.outbox.payload import described
+from geolookup.state.generations.cities import cities_like
 
-#: Edits of the outbox with which a page still says at once what another one would change: all of them are laid for it.
-_AT_ONCE_EDITS = 500
+#: Edits of the outbox with which a page still says at once what takes a walk over all of them.
+AT_ONCE_EDITS = 500
 #: Segments that are looked at before a page is answered; more are looked at afterwards.
 _AT_ONCE_SEGMENTS = 2_000
 
@@ -173,9 +175,9 @@ def degrees_text(text: str) -> str:
 
 
 def typed_fields(values: Values) -> dict[str, Any]:
-    """The fields as an edit takes them: a country in capitals, coordinates as text, or None if they are empty."""
+    """The fields as an edit takes them: a country as its code, coordinates as text, or None if they are empty."""
     fields: dict[str, Any] = {field.name: values[field.name].strip() for field in FIELDS}
-    fields["country"] = in_capitals(fields["country"])
+    fields["country"] = code_of(fields["country"])
     return fields | {name: degrees_text(values[name]) or None for name in DEGREES}
 
 
@@ -238,7 +240,7 @@ def require_fitting(fields: Mapping[str, Any]) -> None:
 def show(request: AnyRequest, console: Console, edit: Edit) -> Html:
     """The form as it is opened; one without inputs says at once what it would change, if that is quick."""
     values = edit.begin(request)
-    visible = edit.has_inputs or sum(console.layer().edits.values()) > _AT_ONCE_EDITS
+    visible = edit.has_inputs or sum(console.layer().edits.values()) > AT_ONCE_EDITS
     return _page(request, console, edit, values, step="" if visible else "check")
 
 
@@ -249,10 +251,13 @@ def handle(request: AnyRequest, console: Console, edit: Edit) -> Html:
     once = values.get("once", "")
     if once and (made := console.made_once(once)) is not None:
         return console.go(made)  # sent twice: by a double click, or after a lost answer
+    step = form.text("step")
+    if step.startswith(_CITY):
+        return _with_city(request, console, edit, values, step)
     if wrongs := edit.wrong(console, values):
         return _page(request, console, edit, values, wrongs=wrongs, error=_WRONG, status=422)
     editor = console.editor()
-    if form.text("step") == "save" and (form.text("checked") == _digest(values) or not edit.changes_answers):
+    if step == "save" and (form.text("checked") == _digest(values) or not edit.changes_answers):
         try:
             locid, told = make(editor, edit.does(values), unchanged=lambda: _require(edit, editor, form))
         except OvertakenError as error:
@@ -268,11 +273,30 @@ def handle(request: AnyRequest, console: Console, edit: Edit) -> Html:
         if once:
             console.remember_made(once, where)
         return console.go(where, saved(told, editor))
-    overtaken, step = edit.shown(console) != form.text("seen"), form.text("step")
+    overtaken = edit.shown(console) != form.text("seen")
     if step == "instead":
         doubt, step = edit.doubt(console, values), "check"
         values |= {} if doubt is None else doubt.instead
     return _page(request, console, edit, values, step=step, overtaken=overtaken)
+
+
+def offered(console: Console, begin: str) -> list[tuple[str, Values]]:
+    """The cities of the default data that begin so: each as a person reads it, and the fields that it fills in."""
+    found = cities_like(console.home, console.directory().require_current().published, begin, _MOST_CITIES)
+    offers = []
+    for city in found:
+        fields: dict[str, Any] = city.place.fields()
+        short = {name: shown_degrees(fields[name]) for name in DEGREES if fields[name] is not None}
+        offers.append((city.place.place_text(), field_texts({**fields, **short})))
+    return offers
+
+
+def _with_city(request: AnyRequest, console: Console, edit: Edit, values: Values, step: str) -> Html:
+    """The form with the cities to pick, or filled in by the one that was: for browsers without scripts."""
+    cities, number = offered(console, values["city"].strip()), step.removeprefix(_CITY).strip()
+    if number.isdecimal() and int(number) < len(cities):
+        return _page(request, console, edit, {**values, **cities[int(number)][1]})
+    return _page(request, console, edit, values, offers=cities)
 
 
 def _beside(edit: Edit, text: str) -> dict[str, str]:
@@ -284,6 +308,12 @@ def _beside(edit: Edit, text: str) -> dict[str, str]:
 def _require(edit: Edit, editor: Editor, form: Form) -> None:
     if edit.seen(editor) != form.text("seen"):
         raise OvertakenError(_OVERTAKEN)
+
+
+#: The step of a form that asks for cities; with a number, the one that is picked.
+_CITY = "city"
+#: Cities to pick from.
+_MOST_CITIES = 8
 
 
 _OVERTAKEN = (
@@ -323,6 +353,7 @@ def _page(
     error: str | None = None,
     wrongs: Mapping[str, str] | None = None,
     overtaken: bool = False,
+    offers: list[tuple[str, Values]] | None = None,
     status: int = 200,
 ) -> Html:
     """The form, with what it would change if that was asked for (``step``: ``check``, or ``whole`` for all of it)."""
@@ -367,5 +398,6 @@ def _page(
         wide=wide,
         error=error,
         wrongs=wrongs or {},
+        offers=offers,
         now=edit.now() if overtaken else None,
     )

@@ -13,10 +13,11 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote, unquote
 
 from litestar.response.base import ASGIResponse
 
+from geolookup.base.text import harmless
 from geolookup.console.html import Templates
 from geolookup.state.base.actor import acting
 from geolookup.web.problems import PROBLEMS
@@ -153,6 +154,26 @@ class Session:
         return secrets.compare_digest(token.encode(), self.form_token.encode())
 
 
+#: The cookie with the name that a person gave, for the history. Consoles of all ports share it: it says who, not what.
+PERSON = "geolookup-person"
+#: Letters of such a name.
+MAX_PERSON = 60
+
+
+def person_of(header: str) -> str | None:
+    """The name that a person gave, by a header ``Cookie``: empty if they want none, None if they were never asked."""
+    if len(header) > _MAX_HEADER:
+        return None
+    pairs = (pair.strip().partition("=") for pair in header.split(";"))
+    found = next((value for name, _, value in pairs if name == PERSON), None)
+    return None if found is None else harmless(" ".join(unquote(found).split()), MAX_PERSON)
+
+
+def person_cookie(name: str) -> str:
+    """The header that keeps a name for a year."""
+    return f"{PERSON}={quote(name, safe='')}; Path=/; Max-Age=31536000; HttpOnly; SameSite=Strict"
+
+
 @contextlib.contextmanager
 def opening_page(address: str) -> Iterator[Path]:
     """A file for a browser, which leads it to an address; only its owner can read it, and at the end it is gone.
@@ -211,7 +232,7 @@ class Door:
         if (answer := self._answer(scope, headers)) is not None:
             await answer(scope, receive, send)
             return
-        with acting("console"):
+        with acting("console", person_of("; ".join(headers.get(b"cookie", []))) or ""):
             await self.app(scope, receive, send)
 
     def _answer(self, scope: ASGIScope, headers: dict[bytes, list[str]]) -> ASGIResponse | None:

@@ -10,12 +10,13 @@ from urllib.parse import urlencode
 from litestar import Request
 from litestar.datastructures import UploadFile
 
-from geolookup.columns.batches import batches_of
+from geolookup.columns.batches import Batch, batches_of
 from geolookup.columns.counts import Counts, count
 from geolookup.console.entry import Session
 from geolookup.files.opened import content_of
 from geolookup.files.streams import Limits
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.addresses import parse, to_text
 from geolookup.model.errors import GeoLookupError, RequestRefusedError
 from geolookup.web.application import SAFE
 
@@ -33,6 +34,8 @@ MAX_EXPANDED_BYTES = 16 << 30
 MAX_SHEET_BYTES = 32 << 20
 _Item = TypeVar("_Item")
 _PAGE_ROWS = 50
+#: Addresses of a file that may become those of a new site: their list fits into a link.
+_MOST_OF_A_SITE = 200
 
 
 class Form:
@@ -194,13 +197,25 @@ def dropped_name(request: AnyRequest) -> str:
     return "" if sent is None else sent.filename
 
 
-def count_dropped(request: AnyRequest, geo: GeoLookup) -> Counts:
+def count_dropped(request: AnyRequest, geo: GeoLookup) -> tuple[Counts, list[str]]:
     """Count the addresses of the form's file, a log or a list that may be compressed, by their places.
 
-    :raises GeoLookupError: if there is none, or it cannot be read
+    :returns: the counts, and each address once in its order; none if there are too many for a site
+    :raises GeoLookupError: if there is no file, or it cannot be read
     """
+    seen: dict[str, None] = {}
+
+    def noted(batch: Batch) -> Batch:
+        for token in batch.found if len(seen) <= _MOST_OF_A_SITE else ():
+            with contextlib.suppress(GeoLookupError, UnicodeDecodeError):  # malformed ones are counted
+                seen[to_text(*parse(token.decode()))] = None
+            if len(seen) > _MOST_OF_A_SITE:
+                break
+        return batch
+
     with dropped(request) as (name, stream):
-        return count(geo, ((name, batch) for batch in while_wanted(request, batches_of(name, stream))))
+        found = count(geo, ((name, noted(batch)) for batch in while_wanted(request, batches_of(name, stream))))
+    return found, list(seen) if len(seen) <= _MOST_OF_A_SITE else []
 
 
 class Table:

@@ -1,7 +1,9 @@
 """From templates to pages. Values may be hostile: they are text everywhere, printable and bounded."""
 
 import os
+import re
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -11,8 +13,8 @@ from markupsafe import Markup, escape
 from geolookup.base.text import harmless, shown_degrees
 from geolookup.console import wording
 from geolookup.model.types import Geolocation
-from geolookup.settings.times import in_words, of_day
-from geolookup.settings.times import shown as moment
+from geolookup.settings.times import in_words
+from geolookup.settings.times import shown as moment_text
 from geolookup.sites.site import block_text
 from geolookup.sync import words
 
@@ -20,6 +22,8 @@ from geolookup.sync import words
 _MAX_SHOWN = 300
 #: Except messages of our own, which quote little and end with what to do.
 _MAX_MESSAGE = 1_000
+
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
 class Templates:
@@ -34,7 +38,7 @@ class Templates:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._environment.globals |= {"called": called}
+        self.say(called=called, no_city=wording.NO_CITY, zone=zone)
         self._environment.filters |= {
             "degrees": shown_degrees,
             "as_typed": as_typed,
@@ -51,11 +55,12 @@ class Templates:
             "step": wording.step,
             "undoing": wording.undoing,
             "why": wording.why,
+            "dated": wording.dated,
             "did": wording.did,
             "outcome": wording.outcome,
             "holds": wording.holds,
+            "label": wording.label,
             "in_words": in_words,
-            "of_day": of_day,
             "said": said,
             "moment": moment,
             "with_code": with_code,
@@ -80,6 +85,22 @@ def shown(value: Any) -> Any:
     return value
 
 
+def moment(value: datetime | str) -> Markup:
+    """A moment as a page shows it: to the minute, in this machine's zone, which the foot of the page names.
+
+    Text is a moment in ISO 8601. With scripts a browser shows it in its own zone.
+    """
+    text = moment_text(value)
+    if not _MOMENT.fullmatch(text):
+        return escape(text)
+    return Markup('<time datetime="{}">{}</time>').format(text.replace(" ", "T"), text[: len("2026-02-01 06:00")])
+
+
+def zone() -> str:
+    """The name of this machine's zone."""
+    return datetime.now().astimezone().tzname() or ""
+
+
 def said(value: Any) -> Any:
     """A value of a record for a person: yes or no, a number, text, or the JSON of anything else."""
     if isinstance(value, bool):
@@ -90,7 +111,7 @@ def said(value: Any) -> Any:
 def called(place: Geolocation, name: str | None) -> str:
     """A geolocation as people call it: by the name of its site, else by city and country, else by its number."""
     where = ", ".join(each for each in (place.city, place.country) if each)
-    return name or where or place.region or f"Geolocation {place.locid}"
+    return name or where or place.region or f"Site {place.locid}"
 
 
 def as_typed(value: str) -> Markup:

@@ -9,6 +9,7 @@ from typing import Any
 
 from geolookup.model.continents import countries
 from geolookup.model.errors import HeldError
+from geolookup.model.fields import FIELDS
 from geolookup.model.types import IPBlock
 from geolookup.sites.changes import Change
 from geolookup.sites.site import block_text
@@ -66,6 +67,11 @@ _DONE: Mapping[str, str] = {
 #: The lines about one version.
 _OF_VERSIONS = ("pull", "accept", "rollback", "pin", "unpin")
 
+#: Fields by their words.
+_LABELS = {**{field.name: field.label for field in FIELDS}, "blocks": "networks"}
+#: In place of cities to pick.
+NO_CITY = "No source has coordinates of a city that begins so: type the place by hand."
+
 #: Why an update published nothing, by its outcome.
 _NOT_PUBLISHED = {"unchanged": "Nothing new", "rolled-back": "Still what was rolled back"}
 
@@ -77,6 +83,8 @@ _GOES_ON = " goes on"
 _MOST_BLOCKS = 5
 #: Names of sites that a line of the history has.
 _MOST_NAMES = 20
+#: Letters of what a button says it does.
+_MAX_BUTTON = 100
 #: Names of large numbers, each with the number.
 _LARGE = (
     (10**18, "quintillion"),
@@ -108,7 +116,9 @@ def step(change: Change) -> str:
 
 def undoing(steps: Sequence[str]) -> str:
     """The button that undoes, with what it does."""
-    return f"Undo it: {steps[0]}" if len(steps) == 1 else f"Undo it: {words.count(len(steps), 'change')}"
+    if len(steps) == 1 and len(steps[0]) <= _MAX_BUTTON:
+        return f"Undo it: {steps[0]}"
+    return f"Undo it: {words.count(len(steps), 'change')}"
 
 
 def why(text: str | None) -> str:
@@ -126,7 +136,7 @@ def outcome(line: Mapping[str, Any]) -> str:
     text = str(line["outcome"])
     if reasons := held_for(line):
         return f"not published, held for a person: {reasons}"
-    return "saved" if text == State.QUEUED else text if text == State.DONE else state(text)
+    return "saved" if text == State.QUEUED or line["what"] == SITES else text if text == State.DONE else state(text)
 
 
 def held_for(line: Mapping[str, Any]) -> str:
@@ -153,7 +163,7 @@ def answered(blocks: Sequence[IPBlock], name: str) -> str:
 
 def unread(error: str) -> str:
     """The error of a sheet that could not be read: a page has no options to name columns by."""
-    return error.replace(
+    return error.replace("holds the blocks of", "holds the networks of").replace(
         SAY_COLUMNS,
         "Its first line must name the columns: name,country,city,networks. "
         "A bare list of addresses can be pasted into the form for a new site",
@@ -197,10 +207,13 @@ def brought(difference: Mapping[str, Any] | None) -> list[str]:
     if moved := (difference or {}).get("addresses_whose_country_changed"):
         v4, v6 = int(moved["ipv4"]), int(moved["ipv6"])
         if v4 or v6:
-            found.insert(
-                0, f"another country, or none before or after, for {short(v4)} IPv4 and {short_v6(v6)} IPv6 addresses"
-            )
+            told = f"{short(v4)} IPv4 addresses ({_percent(v4 / 2**32)} of all) and {short_v6(v6)} of IPv6"
+            found.insert(0, f"another country, or none before or after, for {told}")
     return found
+
+
+def _percent(share: float) -> str:
+    return "less than 0.1%" if 0 < share < 0.001 else f"{share:.1%}"
 
 
 def _rows(difference: Mapping[str, Any] | None) -> list[str]:
@@ -241,6 +254,16 @@ def short_v6(number: int) -> str:
         if number >= size:
             return f"{short(number >> (128 - length))} networks (/{length})"
     return short(number)
+
+
+def label(name: str) -> str:
+    """A field of a site by the words of the forms."""
+    return _LABELS.get(name, name)
+
+
+def dated(day: str | None, kind: str = "") -> str:
+    """The day that data are of, given it or a moment in ISO 8601; ``kind`` is that of their source."""
+    return f"data of {day[:10]}" if day else f"date not given by the {'service' if kind == 'service' else 'file'}"
 
 
 def country_name(code: str) -> str:

@@ -18,6 +18,11 @@ def in_capitals(text: str) -> str:
     return text.upper() if is_code(text) else text
 
 
+def code_of(text: str) -> str:
+    """The code of a country that a person wrote, in capitals, or by a name; any other text as it came."""
+    return in_capitals(text) if is_code(text) else country_in_words(text) or text
+
+
 def wrong_country(text: str, whose: str = "its") -> str | None:
     """Why a person cannot mean a text as a country; None if they can, and if it is empty."""
     return not_a_code(text, whose) if text and not is_code(text) else None

@@ -71,16 +71,16 @@ class Conflict:
         return [(name, base, theirs, mine) for name, base, theirs, mine in (*self.labels, *rows) if theirs != mine]
 
     def who(self) -> str:
-        """Who did what, and when."""
+        """Who did what."""
         if self.line is None:
             return "the service changed it"
         verb = "deleted" if self.theirs is None else "added" if self.base is None and self.is_known else "changed"
-        return f"{self.line.who} {verb} it at {self.line.at} ({self.line.via})"
+        return f"{self.line.who} {verb} it"
 
     def describe(self) -> str:
         """Who did what and when, and what the file says."""
         of = f"{self.name} of the VRF {self.vrf}" if self.vrf else self.name
-        who = self.who()
+        who = self.who() if self.line is None else f"{self.who()} at {self.line.at} ({self.line.via})"
         if self.mine is None:
             return f"{of}: {who}, and the file does not have it"
         if self.theirs is None:

@@ -26,12 +26,19 @@ def test_a_city_is_picked_and_a_site_made_by_the_keyboard_alone(tab: Any, consol
     tab.keyboard.type("Our new office in Lyon")
     tab.keyboard.press("Tab")
     tab.keyboard.type("lyo")
-    tab.get_by_role("button", name="Lyon, ARA, 69001, FR").wait_for()
-    tab.keyboard.press("Tab")
+    city = tab.get_by_role("combobox", name="City")
+    tab.get_by_role("option", name="Lyon, ARA, 69001, FR").wait_for()
+    assert city.get_attribute("aria-expanded") == "true"
+    tab.keyboard.press("Escape")
+    assert (city.get_attribute("aria-expanded"), tab.get_by_role("option").count()) == ("false", 0)
+    tab.keyboard.press("Backspace")
+    tab.get_by_role("option", name="Lyon, ARA, 69001, FR").wait_for()
+    tab.keyboard.press("ArrowDown")
+    assert city.get_attribute("aria-activedescendant") == "city-1"
     tab.keyboard.press("Enter")
-    assert tab.get_by_label("Country code").input_value() == "FR"
+    assert tab.get_by_label("Country").input_value() == "FR"
     assert tab.get_by_label("Latitude").input_value() == "45.76"
-    assert tab.evaluate("document.activeElement.id") == "block"
+    tab.get_by_label("Networks").focus()
     tab.keyboard.type("10.99.0.0-10.99.0.29")
     tab.keyboard.press("Enter")
     tab.keyboard.type("10.98.0.0/24")
@@ -48,11 +55,24 @@ def test_a_city_is_picked_and_a_site_made_by_the_keyboard_alone(tab: Any, consol
 
 
 def test_without_scripts_a_place_gets_the_coordinates_of_its_city(console: RunningConsole, mine: Visitor) -> None:
-    fields = {"name": "Bare", "country": "PL", "city": "łódź", "block": "10.97.0.0/24"}
-    looked = mine.fill("/custom/create", **fields, step="check")
-    mine.post("/custom/create", data={**hidden(looked.text), **fields, "step": "save"})
+    mine.save("/custom/create", name="Bare", country="PL", city="łódź", block="10.97.0.0/24")
     with open_editor(console.home) as editor:
         assert editor.get(editor.sites()["Bare"]).place.latitude == 51.77
+
+
+def test_without_scripts_a_city_is_picked_from_a_list(mine: Visitor) -> None:
+    offered = mine.fill("/custom/create", name="Kept", city="BER", step="city").text
+    assert re.findall(r'value="(city \d)">([^<]*)<', offered) == [("city 0", "Berlin, BE, 10115, DE")]
+    picked = mine.fill("/custom/create", name="Kept", city="ber", step="city 0").text
+    values = dict(re.findall(r'<input id="(\w+)" name="\w+" value="([^"]*)"', picked))
+    assert [values[name] for name in ("name", "city", "country", "latitude")] == ["Kept", "Berlin", "DE", "52.52"]
+    assert "No source has coordinates" in mine.fill("/custom/create", city="Nowhere", step="city").text
+
+
+@pytest.mark.parametrize("country", ["fr", "France", "Frankreich", "フランス"])
+def test_a_country_may_be_named(mine: Visitor, country: str) -> None:
+    looked = mine.fill("/custom/create", country=country, city="Lyon", block="10.92.0.0/24", step="check").text
+    assert "Lyon, FR" in looked.partition('data-label="To"')[2].partition("</td>")[0]
 
 
 def test_the_picker_knows_accents_and_passes_signs_over(mine: Visitor) -> None:
@@ -64,9 +84,8 @@ def test_the_picker_knows_accents_and_passes_signs_over(mine: Visitor) -> None:
 
 def test_a_comma_is_read_as_the_decimal_sign(console: RunningConsole, mine: Visitor) -> None:
     fields = {"name": "Bonn", "country": "DE", "city": "Bonn", "latitude": "50,73", "longitude": "7,1"}
-    looked = mine.fill("/custom/create", **fields, step="check")
-    assert 'value="50,73"' in looked.text
-    told = mine.post("/custom/create", data={**hidden(looked.text), **fields, "step": "save"})
+    assert 'value="50,73"' in mine.fill("/custom/create", **fields, step="check").text
+    told = mine.save("/custom/create", **fields)
     with open_editor(console.home) as editor:
         locid = editor.sites()["Bonn"]
         assert (editor.get(locid).place.latitude, editor.get(locid).place.longitude) == (50.73, 7.1)
@@ -75,14 +94,14 @@ def test_a_comma_is_read_as_the_decimal_sign(console: RunningConsole, mine: Visi
 
 def test_all_that_is_wrong_is_said_at_once_each_beside_its_field(tab: Any, console: RunningConsole) -> None:
     tab.goto(f"{console.url}/custom/create")
-    typed = {"Name": "Köln", "Country code": "Germany", "Latitude": "north", "Longitude": "7", "Networks": "10.0.0.1/8"}
+    typed = {"Name": "Köln", "Country": "Germanland", "Latitude": "north", "Longitude": "7", "Networks": "10.0.0.1/8"}
     for label, text in typed.items():
         tab.get_by_label(label).fill(text)
     tab.get_by_role("button", name="Show whose answer would change").click()
-    tab.get_by_text("Nothing was saved. Look at Country code, Latitude and Networks.").wait_for()
+    tab.get_by_text("Nothing was saved. Look at Country, Latitude and Networks.").wait_for()
     tab.get_by_role("link", name="Networks").click()
     assert tab.evaluate("location.hash") == "#block"
-    for label, said in {"Country code": "DE", "Latitude": "north", "Networks": "10.0.0.0/8"}.items():
+    for label, said in {"Country": "two letters", "Latitude": "north", "Networks": "10.0.0.0/8"}.items():
         field = tab.get_by_label(label)
         assert field.get_attribute("aria-invalid") == "true"
         (wrong,) = [each for each in field.get_attribute("aria-describedby").split() if each.endswith("-wrong")]
@@ -98,7 +117,7 @@ def test_a_pasted_list_is_read_with_any_sign_between(console: RunningConsole, mi
     looked = mine.fill("/custom/create", **fields, step="check")
     assert "Nothing is saved yet. The answer of 6 addresses would change" in looked.text
     assert f">\n{pasted}</textarea>".replace("\r", "") in looked.text.replace("\r", "")
-    mine.post("/custom/create", data={**hidden(looked.text), **fields, "step": "save"})
+    mine.save("/custom/create", **fields)
     with open_editor(console.home) as editor:
         assert len(editor.get(editor.sites()["Pasted"]).place.ipblocks) == 5
 

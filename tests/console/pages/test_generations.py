@@ -9,6 +9,8 @@ import pytest
 
 from geolookup.console.pages import generations as page
 from geolookup.model.errors import HeldError
+from geolookup.settings.source import SourceSettings
+from geolookup.settings.table import Settings
 from geolookup.sync.opening import open_editor
 from geolookup.sync.pull.accept import accept
 from tests.console.files_console import HOSTILE, FilesConsole
@@ -27,12 +29,6 @@ def files(tmp_path: Path) -> Iterator[FilesConsole]:
         yield made
 
 
-@pytest.fixture
-def visitor(files: FilesConsole) -> Iterator[Visitor]:
-    with files.running.client() as client:
-        yield client
-
-
 def form_of(text: str, button: str) -> dict[str, str]:
     """The hidden fields of the form that has a button, and what it sends."""
     (form,) = [each for each in re.findall(r"<form.*?</form>", text, re.DOTALL) if button in each]
@@ -45,7 +41,7 @@ def test_a_person_goes_back_after_a_bad_night(files: FilesConsole, browser: Any)
     tab = watched.page()
     tab.goto(f"{files.running.url}/generations")
     rows = tab.get_by_role("region", name="Kept versions").get_by_role("row")
-    newest = r"Version 2 answers now\s+made 20.*\s+20.*\s+(.*\s+)*220 places, 220 networks, from towns"
+    newest = r"Version 2 answers now\s+20.*\s+(.*\s+)*220 places, 220 networks, from towns"
     assert re.match(newest, rows.nth(1).inner_text())
     rows.nth(2).get_by_role("link", name="What changed since version 1").click()
     assert tab.get_by_role("heading", level=1).inner_text() == "What changed from version 1 to 2"
@@ -83,7 +79,7 @@ def test_your_sites_are_no_part_of_a_comparison(files: FilesConsole, visitor: Vi
         assert "France" not in text
         assert "Your sites stay as they are" in text
     assert "<h1>Roll back to version 1: what would change</h1>" in text
-    told = "5,120 IPv4 and 0 IPv6 addresses get another answer, most of them from Germany (DE) to not covered."
+    told = "5,120 IPv4 and 0 IPv6 addresses get another answer, most of them from Germany (DE) to not known."
     assert told in text
     assert text.index(told) < text.index("Roll back to this version") < text.index("Answers that differ, by country")
     assert (
@@ -131,7 +127,7 @@ def test_the_answers_of_a_dropped_list_are_compared(files: FilesConsole, browser
     assert told == "Of 3 addresses, 2 have another answer; 1 malformed (line 5: 'nothing' is not an IP address)."
     rows = tab.get_by_role("region", name="Addresses whose answer differs").get_by_role("row")
     assert re.match(r"20.0.7.1\s+Town 7, DE \(towns\)\s+Ville 7, FR", rows.nth(1).inner_text())
-    assert re.match(r"20.0.210.1\s+not covered\s+Town 210, DE", rows.nth(2).inner_text())
+    assert re.match(r"20.0.210.1\s+not known\s+Town 210, DE", rows.nth(2).inner_text())
     watched.close()
     assert watched.unwanted == []
 
@@ -153,7 +149,7 @@ def test_what_was_held_and_rolled_back_is_said_where_people_look(files: FilesCon
     accept(files.directory, held.value.digest)
     versions = visitor.get("/generations").text
     (row,) = re.findall(r'<span class="mark waits">was held</span>(.*?)</td>', versions, re.DOTALL)
-    assert re.search(r"fewer than 95%.*; published by .+ at 20", row, re.DOTALL)
+    assert re.search(r"fewer than 95%.*; published by .+ at <time datetime=\"20", row, re.DOTALL)
     assert "Look at it" not in row
     sent = form_of(visitor.get("/generations/diff?old=3&new=2").text, "Roll back to this version")
     visitor.post("/generations", data={**sent, "reason": "Half of it was gone"})
@@ -177,14 +173,29 @@ def test_what_was_held_and_rolled_back_is_said_where_people_look(files: FilesCon
 
 def test_a_version_says_for_how_many_addresses_the_country_changed(files: FilesConsole, visitor: Visitor) -> None:
     row = visitor.get("/generations").text
-    assert "another country, or none before or after, for 5,376 IPv4 and 0 IPv6 addresses<br>" in row
+    assert (
+        "another country, or none before or after, for 5,376 IPv4 addresses (less than 0.1% of all) and 0 of IPv6<br>"
+        in row
+    )
+
+
+def test_a_version_says_which_sources_came_and_went(files: FilesConsole, visitor: Visitor) -> None:
+    towns = files.settings
+    (files.folder / "partner.csv").write_text("network,country\n20.0.7.0/24,PL\n", encoding="utf-8")
+    partner = SourceSettings(name="partner", location=str(files.folder / "partner.csv"))
+    for settings in (Settings(sources=(partner, *towns.sources), attempts=1), towns):
+        files.settings = settings
+        files.sync()
+    text = visitor.get("/generations").text
+    assert text.index("without the source partner<br>") < text.index("new source: partner<br>")
+    assert text.count("partner<br>") == 2
 
 
 def test_an_answer_says_what_it_was_before_and_leads_to_what_else_changed(
     files: FilesConsole, visitor: Visitor
 ) -> None:
     text = visitor.get("/?q=20.0.7.1").text
-    assert re.search(r"Until 20[^<]* the answer was <strong>Town 7, DE</strong>", text)
+    assert re.search(r"Until <time[^>]*>20[^<]*</time> the answer was <strong>Town 7, DE</strong>", text)
     assert '<a href="/generations/diff?old=1&amp;new=2">See what else changed</a>' in text
     assert "<dt>Country</dt><dd>France (FR)</dd>" in text
     assert "See what else changed" not in visitor.get("/?q=20.0.8.1").text

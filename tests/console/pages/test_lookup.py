@@ -98,7 +98,7 @@ def test_correcting_begins_with_the_place_and_the_range(tab: Any, console: Runni
     assert tab.get_by_label("Latitude").input_value() == "48.125"
     assert tab.get_by_label("Networks").input_value() == "9.0.0.0/24"
     ask(tab, console, "10.20.0.1")
-    tab.get_by_role("link", name="Correct this").click()
+    tab.get_by_role("link", name="Correct this site").click()
     assert tab.get_by_role("heading", level=1).inner_text() == "Change the place of Berlin, DE"
 
 
@@ -111,10 +111,12 @@ def test_the_addresses_of_a_log_are_counted(tab: Any, console: RunningConsole, t
     tab.goto(console.url)
     tab.get_by_label("A log or a list").set_input_files(log)
     tab.get_by_role("button", name="Count its countries and cities").click()
-    assert "5 addresses found; 1 not covered" in tab.get_by_role("status").inner_text()
-    rows = tab.get_by_role("region", name="Countries", exact=True).last.get_by_role("row")
+    assert "5 addresses found; 1 not known" in tab.get_by_role("status").inner_text()
+    rows = tab.get_by_role("region", name="Countries by requests").get_by_role("row")
     assert re.match(r"Germany DE\s+4\s+80.0%", rows.nth(1).inner_text())
-    assert "Berlin" in tab.get_by_role("region", name="Cities", exact=True).last.inner_text()
+    assert "Berlin" in tab.get_by_role("region", name="Cities by requests").inner_text()
+    tab.get_by_role("link", name="New site for these addresses").click()
+    assert tab.get_by_label("Networks").input_value() == "10.20.0.1\n10.20.0.2\n9.0.0.1\n203.0.113.9"
 
 
 def test_a_log_may_be_dropped_on_the_page(tab: Any, console: RunningConsole) -> None:
@@ -123,7 +125,7 @@ def test_a_log_may_be_dropped_on_the_page(tab: Any, console: RunningConsole) -> 
         "text => { const data = new DataTransfer(); data.items.add(new File([text], 'x.log')); return data; }", LOG
     )
     tab.dispatch_event("body", "drop", {"dataTransfer": dropped})
-    tab.get_by_text("5 addresses found; 1 not covered").wait_for()
+    tab.get_by_text("5 addresses found; 1 not known").wait_for()
 
 
 def test_a_file_that_cannot_be_counted_says_why(mine: Visitor) -> None:
@@ -137,7 +139,7 @@ def test_a_file_that_cannot_be_counted_says_why(mine: Visitor) -> None:
         assert answer.status_code == 422, answer.text
         assert said in answer.text
     packed = mine.post("/count", data=fields, files={"file": ("x.log.gz", gzip.compress(LOG.encode()))})
-    assert "5 addresses found; 1 not covered" in packed.text
+    assert "5 addresses found; 1 not known" in packed.text
     nothing = mine.post("/count", data=fields, files={"file": ("x.log", "no address\n")})
     assert "0 addresses found" in nothing.text
     assert "No address was found in it" in nothing.text
@@ -176,7 +178,7 @@ def test_the_start_says_what_is_served_and_what_waits(console: RunningConsole, t
     tab.goto(console.url)
     glance = tab.get_by_role("list", name="At a glance").inner_text()
     assert "city" in glance
-    assert "data of unknown date" in glance
+    assert "date not given by the file" in glance
     assert re.search(rf"Sites\s+{len(console.console.layer().laid)}\s", glance)
     assert "Nothing waits." in glance
     assert tab.evaluate("document.activeElement.id") == "q"

@@ -107,7 +107,7 @@ def test_a_dropped_log_shades_by_its_rows(tab: Any, console: RunningConsole, tmp
     tab.get_by_label("A log or a list").set_input_files(tmp_path / "access.log")
     tab.get_by_role("button", name="Shade the countries by it").click()
     tab.wait_for_selector("#map[data-ready=yes]")
-    assert "4 addresses found; 1 not covered" in tab.get_by_role("status").inner_text()
+    assert "4 addresses found; 1 not known" in tab.get_by_role("status").inner_text()
     rows = tab.get_by_role("region", name="Countries by requests").get_by_role("row")
     assert re.match(r"Germany\s+2\s", rows.nth(1).inner_text())
     assert tab.locator("#map path.country[class*=shade-]").count() == 2

@@ -90,13 +90,13 @@ def test_each_fact_has_what_others_say_of_it(hostile: RunningConsole) -> None:
 
 def test_an_address_with_a_network_and_no_place_says_so(mine: Visitor) -> None:
     text = mine.get("/?q=1.128.0.1").text
-    assert '<span class="place">no place</span>' in text
+    assert '<span class="place">no place known</span>' in text
     assert "<dt>Run by</dt><dd>AS1221 Telstra Pty Ltd" in text
     assert '<details id="record">' not in text
     assert "Run by" not in mine.get("/?q=203.0.113.9").text
-    assert '<span class="place">not covered</span>' in mine.get("/?q=203.0.113.9").text
+    assert '<span class="place">not known</span>' in mine.get("/?q=203.0.113.9").text
     weak = mine.get("/?q=2.3.3.7").text
-    assert '<span class="place">no place</span>' in weak
+    assert '<span class="place">no place known</span>' in weak
     assert record_of(weak)["continent.code"] == "EU"
 
 
@@ -104,7 +104,7 @@ def test_a_place_of_our_own_keeps_the_network(mine: Visitor) -> None:
     text = mine.get("/?q=1.128.5.7").text
     assert "<dt>Run by</dt><dd>AS1221 Telstra Pty Ltd" in text
     assert record_of(text)["country.names.fr"] == "Nouvelle-Zélande"
-    assert "all that custom says of the place" in text
+    assert "all that your site says of the place" in text
 
 
 def test_a_range_tells_what_has_no_place_from_what_nobody_knows(mine: Visitor) -> None:
@@ -113,11 +113,11 @@ def test_a_range_tells_what_has_no_place_from_what_nobody_knows(mine: Visitor) -
         for row in rows_of(mine.get("/?q=1.128.4.0/22").text, "What its addresses resolve to")
     }
     assert pieces == {
-        "1.128.4.0/24": "no place, but who runs some of it",
+        "1.128.4.0/24": "no place known, but who runs some of it",
         "1.128.5.0/24": "NZ",
-        "1.128.6.0/23": "no place, but who runs some of it",
+        "1.128.6.0/23": "no place known, but who runs some of it",
     }
-    assert "not covered" in mine.get("/?q=203.0.113.0/24").text
+    assert "not known" in mine.get("/?q=203.0.113.0/24").text
 
 
 def test_a_long_record_says_how_to_see_all(mine: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,10 +130,10 @@ def test_a_long_record_says_how_to_see_all(mine: Visitor, monkeypatch: pytest.Mo
 def test_sources_say_what_they_have_of_places_and_of_networks(mine: Visitor) -> None:
     rows = {row[0].partition("<")[0]: row for row in rows_of(mine.get("/sources").text, "Sources in their order")}
     assert set(rows) == set(FILES)
-    assert re.search(r"\d+ places, \d+ networks; 1 block of networks", rows["city"][1])
+    assert re.search(r"\d+ places, \d+ networks; 1 network with who runs it", rows["city"][1])
     for name in ("asn", "anonymous"):
         assert re.search(r"who runs [\d,.]+( million)? IPv4 addresses, .* of IPv6<", rows[name][1])
-        assert re.search(r"[\d,]+ blocks of networks", rows[name][1])
+        assert re.search(r"[\d,]+ networks with who runs them", rows[name][1])
 
 
 @pytest.mark.parametrize("scripts", [True, False])

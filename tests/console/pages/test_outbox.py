@@ -112,12 +112,10 @@ def test_an_edit_is_amended_before_it_is_sent(console: RunningConsole, mine: Vis
     edit(console, lambda editor: editor.add_block(locid, "10.3.0.0/24"))
     create, block = edit(console, lambda editor: [row.id for row in editor.pending()[-2:]])
     fields = {**{name: str(value) for name, value in NOTHING.items()}, "city": "Typo"}
-    looked = mine.fill(f"/outbox/{create}/edit", **fields, step="check")
-    assert "Typo" in looked.text
-    told = mine.post(f"/outbox/{create}/edit", data={**hidden(looked.text), **fields, "step": "save"}).text
+    assert "Typo" in mine.fill(f"/outbox/{create}/edit", **fields, step="check").text
+    told = mine.save(f"/outbox/{create}/edit", **fields).text
     assert re.search(rf"Change {create} \(create Tpyo.*?\): to be sent", told)
-    looked = mine.fill(f"/outbox/{block}/edit", block="10.3.0.0/25", step="check")
-    mine.post(f"/outbox/{block}/edit", data={**hidden(looked.text), "block": "10.3.0.0/25", "step": "save"})
+    mine.save(f"/outbox/{block}/edit", block="10.3.0.0/25")
     place = edit(console, lambda editor: editor.get(locid).place)
     assert (place.city, [str(each) for each in place.ipblocks]) == ("Typo", ["10.3.0.0-10.3.0.127"])
     looked = mine.get(f"/outbox/{create}/drop")

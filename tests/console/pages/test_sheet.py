@@ -201,7 +201,7 @@ def test_undo_says_who_did_it_and_its_button_what_it_does(console: RunningConsol
         locid = editor.create(name="Lyon office", blocks=["12.5.0.0/24"], **{**NOTHING, "country": "FR"})
     assert 'href="/custom/undo"' in visitor.get("/custom").text
     asked = visitor.get("/custom/undo").text
-    assert re.search(r"<p class=\"lead\">\w+ made it at [^<]+ \(library\)\.</p>", asked)
+    assert re.search(r"<p class=\"lead\">\w+ made it at <time [^<]+</time> \(library\)\.</p>", asked)
     button = re.search(r'<button class="risky">([^<]*)', asked)[1]  # type: ignore[index]
     assert button.startswith("Undo it: delete Lyon office: "), button
     assert str(locid) not in asked.partition("<main")[2]

@@ -2,7 +2,6 @@
 
 import re
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +15,6 @@ from tests.console.files_console import FilesConsole
 from tests.support.users.running_console import RunningConsole, Visitor, hidden
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> Iterator[FilesConsole]:
-    made = FilesConsole(tmp_path)
-    with made.running:
-        yield made
-
-
-@pytest.fixture
-def visitor(files: FilesConsole) -> Iterator[Visitor]:
-    with files.running.client() as client:
-        yield client
-
-
 def test_the_stack_shows_what_each_source_has_and_may(files: FilesConsole, browser: Any) -> None:
     office = SourceSettings(name="office", location=str(files.folder / "office.csv"))
     files.settings = Settings(sources=(*files.settings.sources, office), attempts=1)
@@ -38,7 +24,7 @@ def test_the_stack_shows_what_each_source_has_and_may(files: FilesConsole, brows
     rows = tab.get_by_role("region", name="Sources in their order").get_by_role("row")
     towns = rows.nth(1).inner_text()
     for part in ("towns", "second", "200 places, 200 networks", "51,200 IPv4", "Licence <b>of</b> Example",
-                 "Towns by Example", "OK", "unknown"):  # fmt: skip
+                 "Towns by Example", "OK", "not given by the file"):  # fmt: skip
         assert part in towns
     assert "never pulled" in rows.nth(2).inner_text()
     watched.close()

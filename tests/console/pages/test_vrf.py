@@ -27,7 +27,7 @@ def test_the_answer_of_a_vrf_names_it_with_its_site_and_its_reason(console: Runn
     text = mine.get("/?q=10.20.0.1&vrf=CUST-N").text
     assert "Utrecht office<br>" in text
     assert "<dt>Routing domain (VRF)</dt><dd>CUST-N</dd>" in text
-    assert "a block of the VRF CUST-N comes before all others" in text
+    assert "a network of the VRF CUST-N comes before all others" in text
     assert "your site in CUST-N" in text
     assert "Correct this" not in text  # the form would make a site of the global table
     beside = mine.get("/?q=10.20.1.1&vrf=CUST-N").text

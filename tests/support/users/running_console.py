@@ -83,6 +83,12 @@ class Visitor(httpx.Client):
         assert page.status_code == 200, page.text
         return self.post(path, data={**hidden(page.text), **fields})
 
+    def save(self, path: str, /, **fields: str) -> httpx.Response:
+        """Fill a form in, look at what it would change, and save it."""
+        looked = self.fill(path, **fields, step="check")
+        assert looked.status_code == 200, looked.text
+        return self.post(path, data={**hidden(looked.text), **fields, "step": "save"})
+
 
 def hidden(page: str) -> dict[str, str]:
     """The hidden fields of a page that has one form that writes."""

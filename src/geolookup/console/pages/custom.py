@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,8 @@ from litestar.params import FromPath
 from geolookup.console.console import Console, Html, Page
 from geolookup.console.forms import AnyRequest, Table, query
 from geolookup.console.html import called
-from geolookup.console.pages.edits import undoing
+from geolookup.console.pages.edits import together, undoing
+from geolookup.console.wording import country_name
 from geolookup.model.addresses import parse_range, range_ends
 from geolookup.model.errors import GeoLookupError
 from geolookup.model.fields import FIELDS, TEXT_NAMES
@@ -76,14 +78,14 @@ def table(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     layer = console.layer()
     found, names = layer.laid, layer.names
     findings = Counter(finding.locid for finding in layer.findings)
-    wanted = _filter(find)
+    is_wanted = wanted(find)
     rows = [
         _row(laid, names, findings)
         for laid in found
         if (not country or laid.place.country.casefold() == country.casefold())
         and (show != "pending" or laid.pending)
         and (show != "doubtful" or findings[laid.place.locid])
-        and wanted(laid.place, names.get(laid.place.locid, ""))
+        and is_wanted(laid.place, names.get(laid.place.locid, ""))
     ]
     shown = Table(request, rows, _COLUMNS, default="name", falling=_FALLING)
     return console.page(
@@ -96,7 +98,9 @@ def table(request: AnyRequest, console: NamedDependency[Console]) -> Html:
         shows=_SHOW,
         sort=query(request, "sort") or "name",
         orders=_ORDERS,
-        countries=sorted({laid.place.country for laid in found if 0 < len(laid.place.country) <= _MAX_COUNTRY}),
+        countries=sorted(
+            {laid.place.country for laid in found if 0 < len(laid.place.country) <= _MAX_COUNTRY}, key=country_name
+        ),
         every=len(found),
         pending=layer.pending,
         doubtful=sum(findings.values()),
@@ -111,8 +115,8 @@ def _row(laid: Laid, names: dict[int, str], findings: Counter[int]) -> Row:
     return Row(laid=laid, name=names.get(locid, ""), ipv4=sizes[4], ipv6=sizes[6], findings=findings[locid])
 
 
-def _filter(find: str) -> Any:
-    """The test for a search: an address or range in a geolocation's blocks, its number, or any of its texts."""
+def wanted(find: str) -> Callable[[Geolocation, str], bool]:
+    """The test of a site and its name for a search: an address or range in its networks, its number, or any text."""
     if not find:
         return lambda _place, _name: True
     try:
@@ -149,7 +153,7 @@ def one(request: AnyRequest, console: NamedDependency[Console], locid: FromPath[
         doubtful=doubtful,
         stored=stored,
         fields=FIELDS,
-        history=history[:_MOST_HISTORY],
+        history=together(history[:_MOST_HISTORY]),
         undo=lambda line: undoing(line, laid.place, layer.names.get(laid.place.locid)),
         more_history=max(0, len(history) - _MOST_HISTORY),
         lines=Table(request, list(laid.place.ipblocks), {}, default=""),

@@ -1,6 +1,5 @@
 """Editing custom geolocations: each edit has a form at an address of its own, named as its command."""
 
-import json
 import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,6 +20,7 @@ from geolookup.console.editing import (
     digest_of,
     field_texts,
     handle,
+    offered,
     show,
     typed_fields,
     version,
@@ -40,7 +40,7 @@ from geolookup.state.custom_edits import Made
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.steps import SITES
-from geolookup.state.generations.cities import cities_like, find_city
+from geolookup.state.generations.cities import find_city
 from geolookup.sync import words
 
 
@@ -177,7 +177,7 @@ class _Update(_OfOne):
 
         def update(editor: Editor) -> tuple[int, str]:
             if not changed:
-                raise EditError(f"geolocation {self.locid} has these values already: nothing was changed")
+                raise EditError(f"{self.name} has these values already: nothing was changed")
             return _does(edits.UPDATE.of(self.locid, fields=changed), self._told)(editor)
 
         return update
@@ -342,17 +342,11 @@ def _laid(console: Console, locid: int) -> Laid:
     return found or console.editor().get(locid)
 
 
-#: Cities that the picker offers.
-_MOST_CITIES = 8
-
-
 @get("/cities", sync_to_thread=True)
 def pick_city(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """The cities of the default data that begin as is typed, to fill in the form of a place."""
     begin = query(request, "city")
-    found = cities_like(console.home, console.directory().require_current().published, begin, _MOST_CITIES)
-    offers = [(city.place.place_text(), json.dumps(field_texts(city.place.fields()))) for city in found]
-    return console.page(request, "cities.html", cities=offers, begin=begin)
+    return console.page(request, "cities.html", cities=offered(console, begin), begin=begin)
 
 
 def correction(place: dict[str, Any], block: IPBlock) -> str:
@@ -365,6 +359,20 @@ def correction(place: dict[str, Any], block: IPBlock) -> str:
         if text and len(urlencode({**given, name: text})) <= _MAX_LINK:
             given[name] = text
     return f"/custom/create?{urlencode(given)}"
+
+
+def site_of(addresses: list[str]) -> str:
+    """Where the form of a new site is, filled in with these addresses; empty if a link cannot have them."""
+    path = f"/custom/create?{urlencode({'block': chr(10).join(addresses)})}"
+    return path if addresses and len(path) <= _MAX_LINK else ""
+
+
+def together(lines: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Lines of the history, the newest first: those of one step about one site together, the oldest of them first."""
+    found: dict[tuple[int, int | None], list[dict[str, Any]]] = {}
+    for line in lines:
+        found.setdefault((line["step"] or -line["id"], line["locid"]), []).insert(0, line)
+    return list(found.values())
 
 
 def undoing(line: Mapping[str, Any], place: Geolocation | None, name: str | None) -> str:

@@ -14,7 +14,6 @@ from geolookup.history.diff import Sides
 from geolookup.history.impact import ChangedAnswer
 from geolookup.lookup.asked import read_field
 from geolookup.model.errors import EditError, GeoLookupError, InvalidAddressError
-from geolookup.settings.times import shown
 from geolookup.state.publishing.catalogue import PREVIOUS, SERVED, Generations, KeptGeneration
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.accept import accept
@@ -58,7 +57,6 @@ def _table(request: AnyRequest, console: Console, status: int = 200, error: str 
         reasons=reasons,
         stack_reasons=[] if stack is None else stack.get("reasons", []),
         served=directory.require_current().generation,
-        when=shown,
         error=error,
     )
 
@@ -163,7 +161,7 @@ def _diff(
         status, error = 422, str(wrong)
     kept = [each for each in Generations(directory).kept() if each.number is not None]
     return console.page(
-        request, "generations_diff.html", status, old=old, new=new, kept=kept[::-1], when=shown, error=error,
+        request, "generations_diff.html", status, old=old, new=new, kept=kept[::-1], error=error,
         most=_MOST_ROWS, rolls_back=rolls_back, undoes=undoes, **values,
     )  # fmt: skip
 

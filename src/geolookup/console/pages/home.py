@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from geolookup.console.console import Console
-from geolookup.model.reports import Status
-from geolookup.settings.times import in_words, of_day, shown
+from geolookup.model.reports import SourceStatus, Status
 from geolookup.state.publishing.catalogue import Generations
 
 
@@ -19,14 +18,14 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Home:
-    """The state at a glance. ``served`` has each source with the day of its data."""
+    """The state at a glance. ``served`` are the sources that answer."""
 
-    served: list[tuple[str, str]]
+    served: list[SourceStatus]
     sites: int
     to_send: int
     decide: int
-    last_run: str
-    failed: bool
+    age_s: float
+    failed_at: str | None
     troubles: list[Trouble]
 
 
@@ -37,12 +36,12 @@ def home(console: Console) -> Home | None:
     status, layer = console.geo().status(), console.layer()
     failed = next(iter(status.failures), None)
     return Home(
-        served=[(source.name, of_day(source.dated)) for source in status.sources if source.serves],
+        served=[source for source in status.sources if source.serves],
         sites=len(layer.laid),
         to_send=layer.pending,
         decide=layer.decide,
-        last_run=f"failed at {shown(failed.at)}" if failed else f"{in_words(status.age_s)} ago",
-        failed=failed is not None,
+        age_s=status.age_s,
+        failed_at=None if failed is None else failed.at,
         troubles=[*_troubles(status), *_rolled_back(console), *_of_sites(layer.decide, len(layer.findings))],
     )
 

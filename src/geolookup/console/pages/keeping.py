@@ -11,15 +11,17 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 from litestar.response import Stream
 
+from geolookup.base.text import harmless
 from geolookup.console import wording
 from geolookup.console.console import Console, Html
+from geolookup.console.entry import MAX_PERSON, person_cookie, person_of
 from geolookup.console.forms import AnyRequest, Form, Table, query
-from geolookup.console.pages.edits import undoing
+from geolookup.console.pages.edits import together, undoing
 from geolookup.exports.export import ExportForm, export
 from geolookup.model.errors import GeoLookupError, RequestRefusedError, StateError
-from geolookup.settings.times import shown
 from geolookup.sites.file import write_sites
 from geolookup.sites.plan import export_sites
+from geolookup.state.base.actor import acting, who
 from geolookup.state.base.clock import wall
 from geolookup.state.publishing import archive
 
@@ -47,7 +49,7 @@ def history(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     return console.page(
         request,
         "history.html",
-        table=Table(request, lines, {}, default=""),
+        table=Table(request, together(lines), {}, default=""),
         names=names,
         find=find,
         undo=lambda line: undoing(line, places.get(line["locid"]), layer.names.get(line["locid"])),
@@ -59,6 +61,25 @@ def _text_of(line: dict[str, Any], names: dict[int, str]) -> str:
     """A line of the history as its page words it, to be searched."""
     told = (names.get(line["locid"]), wording.did(line["what"]), wording.changed(line), line["who"], line["via"])
     return "\n".join(str(each) for each in (*told, wording.outcome(line)) if each)
+
+
+@get("/name", sync_to_thread=True)
+def name_form(request: AnyRequest, console: NamedDependency[Console]) -> Html:
+    """The form for the name by which the history calls a person."""
+    return console.page(
+        request, "name.html", person=person_of(request.headers.get("cookie", "")) or "", most=MAX_PERSON
+    )
+
+
+@post("/name", sync_to_thread=True)
+def keep_name(request: AnyRequest, console: NamedDependency[Console]) -> Html:
+    """Keep that name in a cookie; an empty one means the account's."""
+    form: Form = request.state.form
+    name = "" if form.text("step") == "stay" else harmless(" ".join(form.text("name").split()), MAX_PERSON)
+    with acting("console", name):
+        answer = console.go("/", f"The history calls you {who()}.")
+    answer.headers["set-cookie"] = person_cookie(name)
+    return answer
 
 
 @get("/export", sync_to_thread=True)
@@ -118,7 +139,7 @@ def _backups(
             at = datetime.fromtimestamp(os.stat(each).st_mtime, UTC)
         except OSError:
             continue  # it was not made yet
-        found.append((each, shown(at)))
+        found.append((each, at))
     suggested = os.path.join(os.path.expanduser("~"), f"geolookup-{wall().date()}.tar.gz")
     return console.page(request, "backups.html", status, backups=found, target=path or suggested, error=error)
 
@@ -137,4 +158,4 @@ def back_up(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     return console.go("/backups", f"Version {made.generation} and all changes are in {made.path}, verified.")
 
 
-HANDLERS = [history, exports, one_export, backups, back_up]
+HANDLERS = [history, name_form, keep_name, exports, one_export, backups, back_up]

@@ -10,7 +10,7 @@ from geolookup.base.text import network_text
 from geolookup.columns.counts import Counts
 from geolookup.console.console import Console, Html, Page
 from geolookup.console.forms import MAX_FILE_BYTES, READS, AnyRequest, count_dropped, dropped_name, query
-from geolookup.console.pages.edits import correction
+from geolookup.console.pages.edits import correction, site_of
 from geolookup.console.pages.home import home
 from geolookup.console.picture import picture
 from geolookup.lookup.asked import read_field
@@ -162,10 +162,12 @@ def count_file(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """Count the addresses of a log or a list by country and by city."""
     name = dropped_name(request)
     try:
-        found = count_dropped(request, console.geo().in_vrf(console.settings().vrf))
+        found, addresses = count_dropped(request, console.geo().in_vrf(console.settings().vrf))
     except GeoLookupError as error:
-        return console.page(request, "count.html", 422, error=str(error), counts=None, name=name)
-    return console.page(request, "count.html", error=None, counts=found, name=name, **_groups(found))
+        return console.page(request, "count.html", 422, error=str(error), counts=None, name=name, site_of="")
+    return console.page(
+        request, "count.html", error=None, counts=found, name=name, site_of=site_of(addresses), **_groups(found)
+    )
 
 
 def _groups(found: Counts) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from geolookup.columns.map_content import CountryTotals, CustomPlace, custom_pla
 from geolookup.console.console import Console, Html, Page
 from geolookup.console.forms import MAX_FILE_BYTES, READS, AnyRequest, Table, count_dropped, dropped_name, query
 from geolookup.console.html import called
+from geolookup.console.pages.custom import wanted
 from geolookup.index.reader import IndexReader
 from geolookup.model.continents import countries
 from geolookup.model.errors import GeoLookupError, RequestRefusedError
@@ -53,7 +54,7 @@ def show_map(request: AnyRequest, console: NamedDependency[Console]) -> Html:
 def map_of_file(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """The map of a log or a list: the countries shaded by its rows."""
     try:
-        found = count_dropped(request, console.geo().in_vrf(console.settings().vrf))
+        found, _ = count_dropped(request, console.geo().in_vrf(console.settings().vrf))
     except GeoLookupError as error:
         return _page(request, console, None, status=422, error=str(error))
     return _page(request, console, found, name=dropped_name(request))
@@ -78,7 +79,10 @@ def _page(
         numbers = {str(group.fields["country"]): group.count for group in counted.groups("country")}
     elif query(request, "count") == "all" or base.segment_count_v4 + base.segment_count_v6 <= _AT_ONCE_SEGMENTS:
         numbers = _by_country(base, overlay, show)
+    find = query(request, "find")
+    is_wanted = wanted(find)
     places = custom_places(geo) if show in ("all", "custom") else []
+    places = [each for each in places if is_wanted(each.place, each.site or "")]
     begins = map_drawing.steps(max(numbers.values(), default=0)) if numbers else []
     known = countries()
     rows = [(code, known[code].name if code in known else "", number) for code, number in (numbers or {}).items()]
@@ -87,6 +91,7 @@ def _page(
         "map.html",
         status,
         show=show,
+        find=find,
         shows=[("all", "all"), ("custom", "your sites"), ("default", "the sources")]
         + ([(f"source:{each}", f"source {each}") for each in sources] if len(sources) > 1 else []),
         numbers=numbers,

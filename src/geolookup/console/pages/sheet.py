@@ -14,8 +14,8 @@ from litestar import get, post
 from litestar.di import NamedDependency
 
 from geolookup.console.console import Console, Html
-from geolookup.console.editing import digest_of
-from geolookup.console.forms import MAX_SHEET_BYTES, AnyRequest, Form, read_dropped
+from geolookup.console.editing import AT_ONCE_EDITS, digest_of
+from geolookup.console.forms import MAX_SHEET_BYTES, AnyRequest, Form, query, read_dropped
 from geolookup.console.wording import saved, unread
 from geolookup.history.preview import EditPreview, preview_edit
 from geolookup.model.errors import EditError, GeoLookupError
@@ -227,12 +227,16 @@ def _apply(console: Console, form: Form) -> Html:
 @get("/custom/undo", sync_to_thread=True)
 def undo_form(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """What undoing the last step would do."""
-    editor = console.editor()
+    editor, undone, error = console.editor(), None, None
+    newest = [line["step"] for line in editor.history(newest=AT_ONCE_EDITS)]
+    later = len(newest) == AT_ONCE_EDITS and len({*newest}) == 1 and query(request, "show") != "all"
     try:
-        found = plan_undo(editor)
-    except GeoLookupError as error:
-        return console.page(request, "undo.html", 409, undone=None, error=str(error), seen="", shown=_MOST_STEPS)
-    return console.page(request, "undo.html", undone=found, error=None, seen=_step(found), shown=_MOST_STEPS)
+        undone = None if later else plan_undo(editor)
+    except GeoLookupError as wrong:
+        error = str(wrong)
+    seen = "" if undone is None else _step(undone)
+    values = {"undone": undone, "error": error, "seen": seen, "shown": _MOST_STEPS, "later": later}
+    return console.page(request, "undo.html", 409 if error else 200, **values)
 
 
 @post("/custom/undo", sync_to_thread=True)

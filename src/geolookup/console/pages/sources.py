@@ -8,12 +8,12 @@ from litestar.di import NamedDependency
 
 from geolookup.console import wording
 from geolookup.console.console import Console, Html, Page
+from geolookup.console.editing import AT_ONCE_EDITS
 from geolookup.console.forms import AnyRequest, Form, query
 from geolookup.console.runs import Run
 from geolookup.model.errors import GeoLookupError, HeldError, NoStateError, SettingsError, StateBusyError
 from geolookup.model.reports import SourceStatus, Status
 from geolookup.settings import edit
-from geolookup.settings.times import shown
 from geolookup.sources.adding import new_values, refuse_what_cannot_be_pulled
 from geolookup.sources.bundled import BUNDLED, MORE
 from geolookup.sources.definition import define, refuse_location
@@ -44,9 +44,11 @@ def stack(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     settings = console.settings()
     try:
         status: Status | None = console.geo().status()
-        needs = [*checks.wrong(console.geo().checks())]
+        # The checks read every edit.
+        soon = query(request, "show") == "all" or sum(console.layer().edits.values()) <= AT_ONCE_EDITS
+        needs = checks.wrong(console.geo().checks()) if soon else None
     except NoStateError:
-        status, needs = None, []
+        status, needs = None, None
     bundled = status is not None and status.source == BUNDLED
     found: list[SourceStatus] = [] if status is None else list(status.sources)
     known = {source.name for source in found if not (source.kind == REGISTRY and bundled)}
@@ -66,7 +68,6 @@ def stack(request: AnyRequest, console: NamedDependency[Console]) -> Html:
         configured=bool(settings.stack),
         order=[source.name for source in settings.stack],
         more=MORE if bundled and not settings.stack else None,
-        when=shown,
         run=console.runs.latest("sync"),
     )
 
@@ -154,7 +155,6 @@ def syncing(request: AnyRequest, console: NamedDependency[Console]) -> Html:
         report=report,
         did=None if report is None else wording.updated(report),
         held=isinstance(run.reason, HeldError),
-        when=shown,
     )
 
 

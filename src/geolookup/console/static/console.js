@@ -55,14 +55,45 @@ document.addEventListener("drop", (event) => {
   form().requestSubmit();
 });
 
-// A picked city fills in the fields of its place.
-document.addEventListener("click", (event) => {
-  const picked = event.target.closest("[data-fill]");
-  if (!picked) return;
-  const inputs = picked.closest("form").elements;
-  for (const [name, text] of Object.entries(JSON.parse(picked.dataset.fill))) if (inputs[name]) inputs[name].value = text;
-  picked.closest(".offers").replaceChildren();
-  (inputs.block || inputs.latitude).focus();
+// A city is picked in a combobox: the arrows choose, Enter or a click takes it, which fills in the fields of its place.
+const cities = () => document.querySelector("[data-offers]");
+const list = () => document.getElementById("offers");
+const choose = (option) => {
+  for (const each of list().children) each.setAttribute("aria-selected", String(each === option));
+  cities().setAttribute("aria-expanded", String(list().children.length > 0));
+  if (option) { cities().setAttribute("aria-activedescendant", option.id); option.scrollIntoView({ block: "nearest" }); }
+  else cities().removeAttribute("aria-activedescendant");
+};
+const shut = () => { list().replaceChildren(); choose(null); };
+const pick = (option) => {
+  const inputs = cities().form.elements;
+  for (const [name, text] of Object.entries(JSON.parse(option.dataset.fill))) if (inputs[name]) inputs[name].value = text;
+  inputs.latitude.dispatchEvent(new Event("input", { bubbles: true })); // the tab remembers it
+  shut();
+};
+document.addEventListener("htmx:load", () => {
+  if (!cities() || cities().role) return;
+  Object.assign(cities(), { role: "combobox", ariaAutoComplete: "list", ariaExpanded: "false" });
+  cities().setAttribute("aria-controls", "offers");
+  list().setAttribute("role", "listbox");
+  cities().addEventListener("blur", shut);
+  cities().addEventListener("keydown", (event) => {
+    const options = [...list().querySelectorAll("[data-fill]")];
+    const at = options.findIndex((each) => each.ariaSelected === "true");
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step && options.length) choose(options[(at + step + options.length + (at < 0 && step < 0 ? 1 : 0)) % options.length]);
+    else if (event.key === "Enter" && at >= 0) pick(options[at]);
+    else if (event.key === "Escape" && options.length) shut();
+    else return;
+    event.preventDefault();
+  });
+  list().addEventListener("mousedown", (event) => event.preventDefault()); // the field keeps the focus
+  list().addEventListener("click", (event) => { const option = event.target.closest("[data-fill]"); if (option) pick(option); });
+});
+document.addEventListener("htmx:afterSwap", (event) => {
+  if (event.target !== list()) return;
+  if (document.activeElement === cities()) choose(null);
+  else shut(); // whoever left the field wants no list
 });
 
 // Back keeps what was typed: no page is stored, so the tab remembers the fields of its forms.
@@ -77,3 +108,13 @@ document.addEventListener("input", (event) => {
   sessionStorage.setItem(typed(), JSON.stringify(Object.fromEntries(inputs().map((each) => [each.name, each.value]))));
 });
 if (performance.getEntriesByType("navigation").some((each) => each.type === "back_forward")) back();
+
+// Times in the zone of whoever reads them, which the foot of the page names. Each keeps what programs read in its datetime.
+const two = (number) => String(number).padStart(2, "0");
+document.addEventListener("htmx:load", () => {
+  for (const each of document.querySelectorAll("time")) {
+    const at = new Date(each.dateTime);
+    each.textContent = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${two(at.getHours())}:${two(at.getMinutes())}`;
+  }
+  document.getElementById("zone").textContent = Intl.DateTimeFormat().resolvedOptions().timeZone;
+});

@@ -8,16 +8,21 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 
 _via: ContextVar[str] = ContextVar("geolookup_via", default="library")
+_person: ContextVar[str] = ContextVar("geolookup_person", default="")
 
 
 @contextlib.contextmanager
-def acting(via: str) -> Iterator[None]:
-    """Have what is recorded in a ``with`` come from ``via``: ``command``, ``console``, or ``apply FILE``."""
-    before = _via.set(via)
+def acting(via: str, person: str | None = None) -> Iterator[None]:
+    """Have what is recorded in a ``with`` come from ``via``: ``command``, ``console``, or ``apply FILE``.
+
+    ``person`` is a name that the user gave, as several people may share an account; None leaves it as it is.
+    """
+    before, before_person = _via.set(via), _person.set(_person.get() if person is None else person)
     try:
         yield
     finally:
         _via.reset(before)
+        _person.reset(before_person)
 
 
 def via() -> str:
@@ -26,8 +31,9 @@ def via() -> str:
 
 
 def who() -> str:
-    """The name of the system's user, who is also behind the console; the user's number if it has no name."""
-    return _name(os.geteuid())
+    """The name of the system's user, or its number if it has none; behind the name that a person gave, if one did."""
+    name = _name(os.geteuid())
+    return f"{_person.get()} ({name})" if _person.get() else name
 
 
 @functools.cache

@@ -346,7 +346,7 @@ class EditSession:
     def pending(self) -> list[OutboxRow]:
         """The edits that have not reached the service, oldest first: those of the layer need not be read again."""
         found = {row.id: row for laid in self.layer.values() for row in laid.edits}
-        rest = [number for number in self.outbox.ids(*PENDING_STATES) if number not in found]
+        rest = [number for number, _ in self.outbox.states(*PENDING_STATES) if number not in found]
         return sorted([*found.values(), *map(self.outbox.row, rest)], key=lambda row: row.id)
 
     def deleted_unsent(self) -> dict[int, Geolocation]:

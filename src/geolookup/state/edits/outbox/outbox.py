@@ -94,11 +94,6 @@ class Outbox:
         sql = f"SELECT {COLUMNS} FROM outbox WHERE {condition} ORDER BY id"  # noqa: S608 - no values in it
         return [read_row(found) for found in self._database.execute(sql, parameters)]
 
-    def ids(self, *states: State) -> list[int]:
-        """The numbers of the edits in these states, by the index alone."""
-        sql = f"SELECT id FROM outbox WHERE state IN ({', '.join('?' * len(states))})"  # noqa: S608 - no values in it
-        return [number for (number,) in self._database.execute(sql, [str(state) for state in states])]
-
     def states(self, *states: State) -> list[tuple[int, str]]:
         """The number and the state of each edit in these states, oldest first."""
         sql = f"SELECT id, state FROM outbox WHERE state IN ({', '.join('?' * len(states))}) ORDER BY id"  # noqa: S608 - ours

@@ -3,8 +3,9 @@
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -23,6 +24,17 @@ from tests.support.data.states import publish as publish_state
 SETTINGS = Settings(attempts=2, max_wait_s=0.0, read_timeout_s=5.0, total_timeout_s=20.0)
 
 Answer = Callable[[str, bytes | None], bytes | None]
+#: An answer that never ends does so after so many bytes, and one that comes slowly after so many pieces.
+_MOST_BYTES, _MOST_PIECES = 64 << 20, 200
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How an answer comes: in pieces, with a pause before each; without an end."""
+
+    piece_bytes: int = 1 << 16
+    pause_s: float = 0.0
+    is_endless: bool = False
 
 
 @dataclass
@@ -34,6 +46,10 @@ class Served:
     asked: list[str] = field(default_factory=list)
     sent_bytes: int = 0
     change: Answer | None = None
+    #: How the answer with a file comes; None for at once.
+    manner: Callable[[str], Manner | None] = lambda _name: None
+    #: How many answers without an end were read until the server gave up.
+    read_to_the_end: int = 0
     #: Answers end after so many bytes: a connection that breaks.
     cut_after: int | None = None
     knows_ranges: bool = True
@@ -47,6 +63,10 @@ def serving(folder: Path) -> Iterator[Served]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
+        def handle(self) -> None:
+            with suppress(ConnectionError):  # it hung up
+                super().handle()
+
         def do_GET(self) -> None:
             name = self.path.lstrip("/")
             served.asked.append(name)
@@ -58,6 +78,10 @@ def serving(folder: Path) -> Iterator[Served]:
                 self.send_response(404)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
+                return
+            manner = served.manner(name)
+            if manner is not None:
+                self.answer_by(manner, data)
                 return
             begin = 0
             if served.knows_ranges and (match := re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))):
@@ -75,6 +99,20 @@ def serving(folder: Path) -> Iterator[Served]:
                 return
             self.wfile.write(data)
             served.sent_bytes += len(data)
+
+        def answer_by(self, manner: Manner, data: bytes) -> None:
+            self.close_connection = True
+            self.send_response(200)
+            if not manner.is_endless:
+                self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            size = _MOST_BYTES if manner.is_endless else len(data)
+            data = data or b"0"
+            for begin in range(0, size, manner.piece_bytes)[: _MOST_PIECES if manner.pause_s else None]:
+                time.sleep(manner.pause_s)
+                at = begin % len(data) if manner.is_endless else begin
+                self.wfile.write(data[at : at + manner.piece_bytes])
+            served.read_to_the_end += manner.is_endless
 
         def log_message(self, *_: object) -> None:
             pass
@@ -150,10 +188,10 @@ class Reader:
         """Join."""
         return reader.join(self.directory, SETTINGS, url, root, where="root.json")
 
-    def sync(self) -> reader.Received:
+    def sync(self, settings: Settings = SETTINGS) -> reader.Received:
         """Fetch what is new."""
         with running(self.directory) as run:
-            return reader.sync(run, SETTINGS)
+            return reader.sync(run, settings)
 
 
 def fingerprint(home: str) -> str:

@@ -1,37 +1,69 @@
-"""Publishing to an object store. The server is a mock: moto speaks S3's interface, and keeps what it gets in memory."""
+"""Publishing to an object store.
+
+The server is a mock, moto, which speaks S3's interface and keeps what it gets in memory; or, by
+``python -m tests.fleet.s3``, a node of Ceph.
+"""
 
 import json
+import os
+import shutil
+import threading
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
 from geolookup.fleet import publish
 from geolookup.fleet.bucket import Bucket
 from geolookup.model.errors import StateBusyError, StateUnwritableError
+from tests.fleet.s3 import ENVIRONMENT, KEY, SECRET
 from tests.fleet.served import Builder, Reader, fingerprint
 
 
-@pytest.fixture
-def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The address of the mock, with an empty bucket that anybody may read."""
+@contextmanager
+def _mock() -> Iterator[str]:
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
     url = f"http://{host}:{port}"
-    for name, value in {
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": url,
-    }.items():
-        monkeypatch.setenv(name, value)
-    urllib.request.urlopen(urllib.request.Request(f"{url}/fleet", method="PUT", headers={"x-amz-acl": "public-read"}))
     yield url
     urllib.request.urlopen(urllib.request.Request(f"{url}/moto-api/reset", method="POST"))
     server.stop()
+
+
+@contextmanager
+def _server() -> Iterator[str]:
+    url = os.environ.get(ENVIRONMENT)
+    if url:
+        yield url
+    else:
+        with _mock() as mock:
+            yield mock
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of the server, with an empty bucket that anybody may read."""
+    with _server() as url:
+        for name, value in {
+            "AWS_ACCESS_KEY_ID": KEY,
+            "AWS_SECRET_ACCESS_KEY": SECRET,
+            "AWS_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL": url,
+        }.items():
+            monkeypatch.setenv(name, value)
+        client = boto3.client("s3", endpoint_url=url, region_name="us-east-1")
+        client.create_bucket(Bucket="fleet")
+        anybody = {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::fleet/*"}
+        client.put_bucket_policy(Bucket="fleet", Policy=json.dumps({"Version": "2012-10-17", "Statement": [anybody]}))
+        yield url
+        for each in client.list_objects_v2(Bucket="fleet").get("Contents", ()):
+            client.delete_object(Bucket="fleet", Key=each["Key"])
+        client.delete_bucket(Bucket="fleet")
 
 
 def _publish(builder: Builder, **options: object) -> publish.Published:
@@ -87,6 +119,37 @@ def test_what_another_one_wrote_meanwhile_is_not_written_over(s3: str) -> None:
     with pytest.raises(StateBusyError, match="another builder wrote it meanwhile"):
         one.write("metadata/timestamp.json", b"one")
     assert two.read("metadata/timestamp.json", 3) == b"two"
+
+
+def test_of_two_that_publish_at_once_each_is_whole_or_refused(builder: Builder, s3: str, tmp_path: Path) -> None:
+    """A copy of the builder's machine passes for it, and has other edits."""
+    _publish(builder)
+    copy = Builder(tmp_path / "copy", tmp_path / "elsewhere")
+    shutil.rmtree(copy.home)
+    shutil.copytree(builder.home, copy.home, symlinks=True)
+    copy.keys = builder.keys
+    reader = Reader(tmp_path)
+    reader.join(f"{s3}/fleet/geo", builder.root)
+    for number in range(4):
+        said: list[publish.Published | StateBusyError] = []
+
+        def at_once(who: Builder, said: list[publish.Published | StateBusyError] = said) -> None:
+            try:
+                said.append(_publish(who))
+            except StateBusyError as error:
+                said.append(error)
+
+        for who, city in ((builder, "Hus"), (copy, "Haus")):
+            who.edit(f"10.4.{number}.0/24", f"{city} {number}")
+        threads = [threading.Thread(target=at_once, args=(who,)) for who in (builder, copy)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(said) == 2
+        if any(isinstance(each, publish.Published) for each in said):
+            reader.sync()
+            assert fingerprint(reader.home) in (fingerprint(builder.home), fingerprint(copy.home))
 
 
 def test_what_fails_says_where(s3: str) -> None:

@@ -105,15 +105,19 @@ class Bucket:
     def write(self, name: str, data: bytes) -> None:
         """See `Store`: what was read is replaced only if it is as it was read."""
         known = self._versions.pop(name, "")
-        mode: Any = "overwrite" if known == "" else "create" if known is None else known
+        modes: list[Any] = ["overwrite" if known == "" else "create" if known is None else known]
+        if isinstance(known, dict) and "e_tag" in known:
+            modes.append(known | {"e_tag": known["e_tag"].strip('"')})  # Ceph 16 compares it without the quotes it gave
         caching = _FOR_EVER if name.startswith(f"{BLOBS}/") else _ALWAYS_ASK
         with self._errors(name):
-            try:
-                obstore.put(self._store, name, data, mode=mode, attributes={"Cache-Control": caching})
-            except (PreconditionError, AlreadyExistsError) as error:
-                raise StateBusyError(
-                    f"{self}/{name}: another builder wrote it meanwhile: nothing was published"
-                ) from error
+            for mode in modes:
+                try:
+                    obstore.put(self._store, name, data, mode=mode, attributes={"Cache-Control": caching})
+                except (PreconditionError, AlreadyExistsError) as error:
+                    refused = error
+                else:
+                    return
+        raise StateBusyError(f"{self}/{name}: another builder wrote it meanwhile: nothing was published") from refused
 
     def upload(self, name: str, path: str) -> None:
         """See `Store`."""

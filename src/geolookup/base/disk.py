@@ -51,8 +51,8 @@ def make_directory(path: str) -> None:
 
 
 def open_private(path: str) -> int:
-    """Create a file that must not exist yet, readable by its owner only, and open it for writing: its descriptor."""
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    """Create a file that must not exist yet, readable by its owner only, and open it: its descriptor."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
 
 def write_new(path: str, data: bytes) -> None:

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -94,6 +95,28 @@ def test_a_place_that_left_one_source_of_a_stack_leaves_the_numbers_of_all_other
         for _, reader in readers:
             reader.close()
     assert _came_back(str(tmp_path)) < 8_000
+
+
+def test_slots_of_many_parts_come_back_before_between_and_behind_those_of_the_base(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("geolookup.state.packs.sections._COUNTED_BYTES", 1 << 18)
+    rng = random.Random(11)
+    for name, low, high in (("old", 400, 600), ("new", 0, 1000)):
+        builder = IndexBuilder("default", source="one")
+        slots = [builder.add_location(1 + at, "SE", "", f"{at}", "", 1.0, 2.0, "", "") for at in range(9)]
+        for at in rng.sample(range(low, high), 150):
+            builder.add_block(rng.choice(slots), 4, at << 12, (at << 12) + 255)
+            begin = (at // 3 << 64) + (at % 3 << 20)  # some in one network of 64 bits, whose upper halves are equal
+            builder.add_block(rng.choice(slots), 6, begin, begin + 255)
+        builder.write(tmp_path / name)
+    _came_back(str(tmp_path))
+    for name in ("patch", "again"):
+        (tmp_path / name).unlink()
+    (tmp_path / "old").rename(tmp_path / "aside")
+    (tmp_path / "new").rename(tmp_path / "old")
+    (tmp_path / "aside").rename(tmp_path / "new")
+    _came_back(str(tmp_path))
 
 
 def test_a_night_takes_at_most_three_hundredths_of_the_index(tmp_path: Path) -> None:

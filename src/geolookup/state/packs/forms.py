@@ -66,6 +66,12 @@ def mapped(path: str) -> memoryview:
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
+def let_go(data: memoryview) -> None:
+    """Have the pages of a mapped file that were read count no more as this process's memory."""
+    if isinstance(data.obj, mmap.mmap):
+        data.obj.madvise(mmap.MADV_DONTNEED)
+
+
 def write_at(descriptor: int, offset: int, data: bytes | memoryview) -> None:
     """Write all of it at that place of a file."""
     rest = memoryview(data).cast("B")

@@ -12,6 +12,7 @@ of such differences have a mark behind their names, as the base has none.
 
 import hashlib
 import itertools
+import mmap
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -34,7 +35,7 @@ from geolookup.state.packs.changes import (
     places,
     places_again,
 )
-from geolookup.state.packs.forms import Column, mapped, write_at
+from geolookup.state.packs.forms import Column, let_go, mapped, write_at
 
 Array = np.ndarray[Any, Any]
 
@@ -53,8 +54,10 @@ _UPPER_BITS = {"v4.slot": "v4.slot_high", "v6.slot": "v6.slot_high"}
 #: By what the slots of a family are expected.
 _FIRST_ADDRESSES = {"v4.slot": ("v4.low", "v4.table"), "v6.slot": ("v6.hi",)}
 _WIDE_BYTES = 4
-#: What other sections are numbered, or expected, by.
-_KEPT = frozenset((_LOCIDS, _SOURCES, _PART_OFFSETS, _PARTS, _RECORDS, "v4.low", "v4.table", "v6.hi"))
+#: What is reckoned with for each slot takes several numbers of eight bytes: so parts of slots are shorter than others.
+_COUNTED_BYTES = 16
+#: So many locations are looked at at once.
+_ROWS_AT_ONCE = 1 << 16
 
 
 def _is_renumbered(name: str) -> bool:
@@ -113,7 +116,7 @@ class Sections:
     def _as_differences(self, listed: list[Column]) -> list[Column]:
         said = [Column(f"{name}{_MARK}", 1, 1) for name in self._all_said]
         slots = [
-            Column(f"{each.name}{_MARK}", each.items, each.item_bytes) for each in listed if each.name in _UPPER_BITS
+            Column(f"{each.name}{_MARK}", each.items, _COUNTED_BYTES) for each in listed if each.name in _UPPER_BITS
         ]
         other = {*self._all_said, *_UPPER_BITS, _OFFSETS, _TEXTS}
         texts = [Column(_STRINGS, 1, 1)] if _TEXTS in self._places else []
@@ -206,6 +209,10 @@ class Sections:
             table = self.array("v4.table")
             low = max(0, int(table[int(firsts[0]) >> 16]) - 1)
             high = int(table[(int(firsts[-1]) >> 16) + 1])
+        else:
+            own = self.array(_FIRST_ADDRESSES[name][0])
+            low = max(0, int(np.searchsorted(own, firsts[0], "left")) - 1)
+            high = int(np.searchsorted(own, firsts[-1], "right"))
         own, _ = _first_addresses(name, self.numbers, low, high)
         begins, ends = (np.searchsorted(own, firsts, side) for side in ("left", "right"))
         at = np.where(ends > begins, np.minimum(begins + ranks, ends - 1), begins - 1)
@@ -220,7 +227,7 @@ class SectionsAgain:
         self._base = base
         self._places: dict[str, tuple[str, int, int]] = {}
         self._tree: Any = None
-        self._kept: dict[str, list[Array]] = {}
+        self._data = memoryview(b"")
         self._last: dict[str, int] = {}
         self._inverse: dict[str, Array] = {}
         self._rows: Array = np.empty(0, np.int64)
@@ -232,6 +239,7 @@ class SectionsAgain:
             self._tree = plainjson.loads(data[8:])
             self._places = _places_of(self._tree, len(data))
             write_at(self._descriptor, 0, data)
+            self._data = memoryview(mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_READ))
         elif name.endswith(_MARK):
             self._place_differences(name, begin, Pieces(data))
         else:
@@ -240,6 +248,8 @@ class SectionsAgain:
                 items = (np.cumsum(items, dtype=np.int64) + self._last.get(name, 0)).astype(items.dtype)
                 self._last[name] = int(items[-1]) if len(items) else 0
             self._write(name, begin, items)
+        let_go(self._base.data)
+        let_go(self._data)
 
     def _place_differences(self, name: str, begin: int, pieces: Pieces) -> None:
         section = name.removesuffix(_MARK)
@@ -289,8 +299,6 @@ class SectionsAgain:
         data = items.astype(_DTYPES[kind], copy=False) if items.dtype.kind != "u" or _is_renumbered(name) else items
         if start + begin * data.itemsize + data.nbytes > end:
             raise ValueError(f"{name} would be too long")
-        if name in _KEPT or name.startswith(PART):
-            self._kept.setdefault(name, []).append(data)
         write_at(self._descriptor, start + begin * data.itemsize, data.tobytes())
 
     def _item_bytes(self, name: str) -> int:
@@ -303,10 +311,9 @@ class SectionsAgain:
         return (end - begin) // self._item_bytes(name)
 
     def _all(self, name: str) -> Array:
-        """All items of a section that is there by now."""
-        if len(self._kept[name]) > 1:
-            self._kept[name] = [np.concatenate(self._kept[name])]
-        return self._kept[name][0]
+        """All items of a section; those that are not there by now are zeros."""
+        kind, begin, end = self._places[name]
+        return np.frombuffer(self._data[begin:end], _DTYPES[kind])
 
     @cached_property
     def _locations(self) -> Array:
@@ -315,7 +322,7 @@ class SectionsAgain:
 
     @property
     def _names(self) -> "_Names":
-        return _Names(_Things({name: self._all(name) for name in self._kept}, self._tree), self._base.things)
+        return _Names(_Things({name: self._all(name) for name in self._places}, self._tree), self._base.things)
 
     def _own_numbers(self, name: str) -> Array:
         """The numbers of this file, by those of the base. All that they depend on is there by now."""
@@ -342,10 +349,15 @@ def _first_addresses(name: str, section: Callable[[str], Array], begin: int, end
 
 def _orders(columns: list[Array], count: int) -> list[Array]:
     """Orders in which texts are likely to stand: that of the base, and that in which locations name them."""
-    rows = np.stack(columns, axis=1).reshape(-1) if columns else np.empty(0, "<u4")
-    named, first = np.unique(np.append(np.uint32(0), rows[rows < count]), return_index=True)
-    found = named[np.argsort(first)].astype(np.int64)
-    return [np.arange(count), np.append(found, np.setdiff1d(np.arange(count), found))]
+    last = len(columns) * max(map(len, columns), default=0)
+    first = np.full(count, last, np.int64)
+    for begin in reversed(range(0, last, _ROWS_AT_ONCE * len(columns) or 1)):
+        rows = np.stack([column[begin // len(columns) :][:_ROWS_AT_ONCE] for column in columns], axis=1).reshape(-1)
+        at = np.flatnonzero(rows < count)[::-1]  # so that the first one of equal ones is written last
+        first[rows[at]] = begin + at
+    first[:1] = -1
+    found = np.argsort(first, kind="stable")
+    return [np.arange(count), np.append(found[: np.searchsorted(first[found], last)], np.flatnonzero(first == last))]
 
 
 class _Things:

@@ -1,6 +1,7 @@
 """Builders and readers that go on by themselves, and programs that open a fleet by its address."""
 
 import json
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -127,12 +128,14 @@ def test_commands_from_keys_to_a_reader(
     assert _run(capsys, "fleet", "init", keys)[0] == 0
     code, out, err = _run(capsys, "fleet", "publish", www, "--keys", keys)
     assert code == 0
-    assert "published generation 1" in out
+    assert re.match(r"published generation 1: [\d,]+ bytes for each reader; signed until", out)
     assert "can read the names and networks of 1 custom geolocation" in err
     code, out, _ = _run(capsys, "fleet", "publish")  # the folder and the keys are remembered
     assert (code, "nothing new" in out) == (0, True)
     code, out, _ = _run(capsys, "fleet", "status", "--json")
     assert (code, json.loads(out)["role"]) == (0, "builder")
+    builder.edit_many(40)
+    assert "bytes for readers of the one before" in _run(capsys, "fleet", "publish")[1]
     monkeypatch.setenv("GEOLOOKUP_HOME", str(tmp_path / "second"))
     assert _run(capsys, "fleet", "status")[0] == 2
     assert _run(capsys, "fleet", "follow")[0] == 2

@@ -180,11 +180,11 @@ def _store(place: str) -> "Store":
 
 def _published(done: "Published") -> str:
     what = f"published generation {done.generation}" if done.new else f"nothing new: generation {done.generation} stays"
-    sizes = (
-        f": {done.delta_bytes:,} bytes for readers of the one before, {done.whole_bytes:,} for others"
-        if done.new
-        else ""
-    )
+    sizes = ""
+    if done.new and done.delta_bytes < done.whole_bytes:
+        sizes = f": {done.delta_bytes:,} bytes for readers of the one before, {done.whole_bytes:,} for others"
+    elif done.new:
+        sizes = f": {done.whole_bytes:,} bytes for each reader"
     return f"{what}{sizes}; signed until {shown(done.ends_at)}"
 
 

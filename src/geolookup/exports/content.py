@@ -189,6 +189,7 @@ def _places(
     numbers: U32 = np.full(len(used), EMPTY, np.uint32)
     numbers[kept] = np.arange(len(kept), dtype=np.uint32)
     four, six = (Segments(each.hi, each.lo, numbers[each.value]) for each in families)
+    del families
     places = slots.places(kept, source_of[kept], facts)
     for reader in readers:
         reader.let_go()  # all of it was copied

@@ -399,7 +399,7 @@ def database(
     if last:
         content.four = content.six = NOTHING
     parts, left_out = tree.with_aliases(answers.four, answers.six)
-    laid = tree.Tree(parts)
+    laid = tree.Tree(parts, owned=last)
     del parts
     answers = answers._replace(four=NOTHING, six=NOTHING)
     nested = kind.holding == "all"

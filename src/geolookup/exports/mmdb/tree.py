@@ -46,17 +46,20 @@ class Tree:
     ``node_count`` is at least 1, as readers want it.
     """
 
-    def __init__(self, parts: list[Segments]) -> None:
-        """``parts`` follow each other, and no two neighbours have one value. They are not kept."""
+    def __init__(self, parts: list[Segments], *, owned: bool = False) -> None:
+        """``parts`` follow each other, and no two neighbours have one value. They are not kept; if they are ``owned``,
+        their values are written over, which takes less memory.
+        """
         lay: Callable[[list[Segments], U32 | None], int] = getattr(accelerator(), "tree", laid)
         self.node_count = max(1, lay(parts, None))
         self._begin = self.node_count + SEPARATOR_BYTES
         numbered = []
         for hi, lo, value in parts:
-            numbers = value + np.uint32(self._begin)
-            numbers[value == EMPTY] = self.node_count
+            is_gap, is_alias = value == EMPTY, value == ALIAS
+            numbers = np.add(value, np.uint32(self._begin), out=value if owned else None)
+            numbers[is_gap] = self.node_count
             # The first boundary lies in IPv4 and opens a node of every depth from the root: so the depth is the number.
-            numbers[value == ALIAS] = _IPV4_DEPTH
+            numbers[is_alias] = _IPV4_DEPTH
             numbered.append(Segments(hi, lo, numbers))
         #: Both values of every node, one after the other: a node's number, or ``_begin`` and that of a record.
         self._records = np.full(2 * self.node_count, numbered[0].value[0], np.uint32)

@@ -189,7 +189,10 @@ def test_exports_as_toml_are_one_file_when_they_are_appended(editor: Editor, tmp
     whole.write_text("".join(part.read_text() for part in parts))
     read = read_sites(str(whole))
     assert [(site.name, site.vrf) for site in read] == [("Paris", ""), ("Utrecht", "CUST-A")]
-    assert len({site.made_at for site in read}) == 1
+    (made_at,) = {site.made_at for site in read}
+    later = parts[1].read_text().replace(made_at, "2999-01-01T00:00:00.000Z")
+    whole.write_text(parts[0].read_text() + later)
+    assert {site.made_at for site in read_sites(str(whole))} == {made_at}, "the older moment counts"
     assert "nothing to change" in done("plan", str(whole))
     editor.put_vrf_place("CUST-A", "Utrecht", country="NL", city="De Bilt", blocks=["10.1.2.0/24"])
     asked = command("custom", "apply", str(whole))
@@ -222,3 +225,22 @@ def test_a_sheet_of_vrfs_alone_changes_no_answer_of_the_global_table(editor: Edi
     sheet.write_text(SHEET)
     told = done("plan", str(sheet), "--vrf", "CUST-A", "--addresses", str(addresses))
     assert "of 1 address, 0 change" in told or "of 1 addresses, 0 change" in told
+
+
+def test_a_vrf_that_becomes_the_global_table_keeps_no_sites_of_its_own(
+    editor: Editor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sheet, config = tmp_path / "a.csv", tmp_path / "geolookup.toml"
+    sheet.write_text("name,country,city,blocks,vrf\nHQ,DE,Bonn,10.3.0.0/16,CORP\nLab,DE,Ulm,10.4.0.0/16,CUST-A\n")
+    done("apply", str(sheet))
+    assert list(editor.vrf_places("CORP")) == ["HQ"]
+    config.write_text('[sites]\nvrf_global = "CORP"\n')
+    monkeypatch.setenv("GEOLOOKUP_CONFIG", str(config))
+    told = done("apply", str(sheet))
+    assert "- delete HQ of the VRF CORP: 10.3.0.0/16" in told
+    assert (list(editor.vrf_places("CORP")), list(editor.vrf_places("CUST-A"))) == ([], ["Lab"])
+    assert "HQ" in editor.sites()
+    assert "sites of VRFs: 1 (0 to create, 0 to change, 0 of 1 to delete)" in done("plan", str(sheet))
+    lines = command("history").stdout.decode().splitlines()
+    assert sum(each.endswith("\tHQ of the VRF CORP") for each in lines) == 2
+    assert any(each.split("\t")[1:2] == ["create"] and each.endswith("\tHQ") for each in lines)

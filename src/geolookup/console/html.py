@@ -16,6 +16,7 @@ from geolookup.model.types import Geolocation
 from geolookup.settings.times import in_words
 from geolookup.settings.times import shown as moment_text
 from geolookup.sites.site import block_text
+from geolookup.state.edits.steps import vrf_place
 from geolookup.sync import words
 
 #: No text that a page shows is longer; the rest can be seen in the file, or by the command line.
@@ -57,6 +58,7 @@ class Templates:
             "why": wording.why,
             "dated": wording.dated,
             "did": wording.did,
+            "vrf_place": vrf_place,
             "outcome": wording.outcome,
             "holds": wording.holds,
             "label": wording.label,

@@ -17,7 +17,7 @@ from geolookup.sites.table import SAY_COLUMNS
 from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.operations import Operation
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State
-from geolookup.state.edits.steps import SITES
+from geolookup.state.edits.steps import SITES, VRF_PLACE
 from geolookup.sync import words
 from geolookup.sync.pull.context import PullReport
 from geolookup.sync.push.report import PushReport
@@ -57,6 +57,7 @@ _DONE: Mapping[str, str] = {
     Operation.REMOVE_BLOCK: "network removed",
     Operation.CLEAR_BLOCKS: "all networks removed",
     SITES: "names of sites",
+    VRF_PLACE: "site of a routing domain",
     "take_back": "change taken back",
     "pull": "update",
     "push": "changes sent",

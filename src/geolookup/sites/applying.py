@@ -7,7 +7,7 @@ from geolookup.settings.table import Settings
 from geolookup.sites.plan import SitesPlan, apply_sites, plan_sites
 from geolookup.sites.since import Conflict, Keep
 from geolookup.sites.site import Problems, Site
-from geolookup.sites.vrfs import VrfPlan, apply_vrfs, plan_vrfs
+from geolookup.sites.vrfs import VrfPlan, apply_vrfs, by_vrf, plan_vrfs
 from geolookup.state.editor import Editor
 
 
@@ -40,6 +40,14 @@ class Planned:
     def notes(self) -> tuple[str, ...]:
         """What a person should know of sites."""
         return () if self.sites is None else self.sites.notes
+
+
+def parts_of(editor: Editor, sites: Sequence[Site], vrf: str | None, vrf_global: str) -> dict[str, list[Site]]:
+    """The sites by VRF, as `by_vrf` has them; if ``vrf_global`` was a VRF of its own before, it has none any more."""
+    found = by_vrf(sites, vrf)
+    if "" in found and vrf_global and editor.vrf_places(vrf_global):
+        found.setdefault(vrf_global, [])
+    return found
 
 
 def plan_all(

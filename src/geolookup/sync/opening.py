@@ -8,7 +8,7 @@ from typing import Literal
 
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.follow import NO_LIMIT, Freshness
-from geolookup.model.errors import NoStateError, SettingsError, StateUnwritableError
+from geolookup.model.errors import NoStateError, SettingsError, StateUnwritableError, UnknownVrfError
 from geolookup.settings.paths import SETTINGS_FILE, default_home, is_own_settings, may_make_default_home, plain_home
 
 TYPE_CHECKING = False
@@ -101,8 +101,11 @@ def _open(
     *,
     builds: bool = False,
 ) -> GeoLookup:
-    if vrf is None and settings is not None:
-        vrf = settings.vrf
+    if vrf is None and settings is not None and settings.vrf:
+        try:
+            return _open(home, settings, as_of, freshness, fallback, settings.vrf, builds=builds)
+        except UnknownVrfError as error:
+            raise UnknownVrfError(f"{error} (the setting `vrf` names it)") from error
     try:
         return GeoLookup(home, freshness=freshness, as_of=as_of, vrf=vrf)
     except NoStateError:

@@ -52,3 +52,13 @@ def test_the_vrf_of_the_settings_is_chosen_until_another_is(
     none = mine.get("/?q=10.20.0.0/16&vrf=").text
     assert "Utrecht" not in none
     assert "&amp;vrf=&amp;" in none or '&amp;vrf="' in none
+
+
+def test_the_history_names_the_site_of_a_vrf_and_leads_to_no_page_that_is_not_there(
+    console: RunningConsole, mine: Visitor
+) -> None:
+    locid = console.console.editor().put_vrf_place("CUST-H", "Hall 7", country="NL", blocks=["10.77.0.0/24"])
+    text = mine.get("/history").text
+    assert "Hall 7 of the VRF CUST-H" in text
+    assert "site of a routing domain" in text
+    assert f"/custom/{locid}" not in text

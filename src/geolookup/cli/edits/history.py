@@ -14,7 +14,7 @@ from geolookup.sites.changes import Kind
 from geolookup.sites.undo import Undone, plan_undo
 from geolookup.sites.undo import undo as undo_edits
 from geolookup.state.editor import Editor
-from geolookup.state.edits.steps import Step
+from geolookup.state.edits.steps import Step, vrf_place
 from geolookup.sync import words
 
 _NAMES = ("id", "at", "what", "locid", "before", "after", "outcome", "step", "who", "via")
@@ -52,10 +52,12 @@ def history(
     if as_json or only is not None:
         output.chosen_results(lines, only or _NAMES, as_json=as_json)
         return
-    with output.table("when", "what", "locid", "outcome", "who", "from") as row:
+    names = editor.site_names()
+    with output.table("when", "what", "locid", "outcome", "who", "from", "site") as row:
         for line in lines:
-            locid_text = "" if line["locid"] is None else str(line["locid"])
-            row(shown(line["at"]), line["what"], locid_text, line["outcome"], line["who"] or "", line["via"] or "")
+            site = vrf_place(line) or names.get(line["locid"], "")
+            who = (line["outcome"], line["who"] or "", line["via"] or "", site)
+            row(shown(line["at"]), line["what"], "" if line["locid"] is None else str(line["locid"]), *who)
 
 
 @click.command()

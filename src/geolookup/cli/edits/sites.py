@@ -22,14 +22,14 @@ from geolookup.history.impact import impact as find_impact
 from geolookup.history.preview import with_custom_layer
 from geolookup.model.errors import GeoLookupError, StateDamagedError, UnknownVrfError
 from geolookup.settings.sites import SERVER_KINDS
-from geolookup.sites.applying import Planned, apply_all, plan_all
+from geolookup.sites.applying import Planned, apply_all, parts_of, plan_all
 from geolookup.sites.file import Form, form_of, read_sites, write_sites
 from geolookup.sites.plan import export_sites, preview_sites
 from geolookup.sites.servers.applying import apply_server, plan_server
 from geolookup.sites.servers.server import ServerSites, read_exports, read_server
 from geolookup.sites.since import Conflict, Keep, Whose
 from geolookup.sites.site import Problems, Site
-from geolookup.sites.vrfs import by_vrf, export_vrf
+from geolookup.sites.vrfs import export_vrf
 from geolookup.state.editor import Editor
 from geolookup.sync import words
 
@@ -161,7 +161,8 @@ def plan(
             found = plan_server(editor, there, settings, problems, **more)
     else:
         with _reporting(_file_reader(_given(files), **reading), report=report, as_json=as_json) as (read, problems):
-            found = plan_all(editor, by_vrf(read, vrf), settings, problems, **more)
+            parts = parts_of(editor, read, vrf, settings.sites.vrf_global)
+            found = plan_all(editor, parts, settings, problems, **more)
     tally = Tally()
     answers: dict[str, Any] = {}
     shows: list[Callable[[], None]] = []
@@ -248,7 +249,7 @@ def apply(
     else:
         file, guard = _given(files), None if accept else settings
         with _reporting(_file_reader(file, **reading), report=report, as_json=as_json) as (read, problems):
-            parts = by_vrf(read, vrf)
+            parts = parts_of(editor, read, vrf, settings.sites.vrf_global)
             made = apply_all(editor, parts, file=shown(file), guard=guard, problems=problems, **more)
     if as_json:
         output.json_result({**_plan_object(made, problems), "pending": pending_objects(editor)})

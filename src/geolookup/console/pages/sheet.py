@@ -20,7 +20,7 @@ from geolookup.console.wording import saved, unread
 from geolookup.history.preview import EditPreview, preview_edit
 from geolookup.model.errors import EditError, GeoLookupError
 from geolookup.settings.table import Settings
-from geolookup.sites.applying import Planned, apply_all, plan_all
+from geolookup.sites.applying import Planned, apply_all, parts_of, plan_all
 from geolookup.sites.file import read_sites, sheets_of
 from geolookup.sites.plan import apply_sites
 from geolookup.sites.servers.applying import apply_server, plan_server
@@ -28,7 +28,6 @@ from geolookup.sites.servers.server import ServerSites, read_exports
 from geolookup.sites.since import Keep, Whose
 from geolookup.sites.site import Problems, Site
 from geolookup.sites.undo import Undone, plan_undo, undo
-from geolookup.sites.vrfs import by_vrf
 from geolookup.state.editor import Editor
 from geolookup.sync import words
 
@@ -69,7 +68,7 @@ class _Sheet:
         if self.is_export:
             found = plan_server(editor, self._exports(settings, problems), settings, problems, keep=keep)
         else:
-            found = plan_all(editor, self._parts(settings, problems), settings, problems, keep=keep)
+            found = plan_all(editor, self._parts(editor, settings, problems), settings, problems, keep=keep)
         return found, problems.said
 
     def apply(self, editor: Editor, settings: Settings, keep: Keep, *, guarded: bool) -> Planned:
@@ -81,10 +80,10 @@ class _Sheet:
         if self.is_export:
             there = self._exports(settings, problems)
             return apply_server(editor, there, settings, problems, guarded=guarded, keep=keep)
-        parts, guard = self._parts(settings, problems), settings if guarded else None
+        parts, guard = self._parts(editor, settings, problems), settings if guarded else None
         return apply_all(editor, parts, file=self.name, guard=guard, problems=problems, keep=keep)
 
-    def _parts(self, settings: Settings, problems: Problems) -> dict[str, list[Site]]:
+    def _parts(self, editor: Editor, settings: Settings, problems: Problems) -> dict[str, list[Site]]:
         sites = read_sites(
             self.name,
             stream=io.BytesIO(self.files[0][1]),
@@ -93,7 +92,7 @@ class _Sheet:
             problems=problems,
             vrf_global=settings.sites.vrf_global,
         )
-        return by_vrf(sites, self.vrf)
+        return parts_of(editor, sites, self.vrf, settings.sites.vrf_global)
 
     def _exports(self, settings: Settings, problems: Problems) -> ServerSites:
         with tempfile.TemporaryDirectory(prefix="geolookup-") as folder:

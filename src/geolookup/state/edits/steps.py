@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 #: The word of the history for an edit of a place of a VRF.
 VRF_PLACE = "vrf_place"
+
 #: The line that says which names a file of sites gave.
 SITES = "sites"
 
@@ -36,6 +37,12 @@ class Named(NamedTuple):
     def written(self) -> int | tuple[int, str]:
         """As the history has it."""
         return (*self,) if self.time_zone else self.locid
+
+
+def vrf_place(line: Mapping[str, Any]) -> str:
+    """The name of the place of a VRF, and the VRF, that a line of the history is about; "" if it is about none."""
+    place = (line["after"] or line["before"]) if line["what"] == VRF_PLACE else None
+    return f"{place['name']} of the VRF {place['vrf']}" if place else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """The dials of a service, each alone harmless to name: what real services do that an ideal one does not."""
 
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from random import Random
@@ -32,6 +33,10 @@ MEANINGS = {
 class Dials:
     """How a service behaves. Shares are of requests; ``digits`` None stores coordinates as they come.
 
+    ``squeezed`` takes the blanks out of postal codes, ``short`` cuts those of nine digits to five, ``numbers`` stores
+    dmacode and areacode as numbers do, without leading zeros, and ``single`` coordinates in single precision.
+    ``ignored`` are fields that it stores always so.
+
     ``lag_s`` is how far behind lists are, ``late_s`` the most seconds until a lost request is applied.
     """
 
@@ -40,6 +45,11 @@ class Dials:
     dropped: tuple[str, ...] = ()
     blanks: bool = False
     names: bool = False
+    squeezed: bool = False
+    short: bool = False
+    numbers: bool = False
+    single: bool = False
+    ignored: tuple[tuple[str, Any], ...] = ()
     lost: float = 0.0
     late_s: float = 0.0
     lag_s: float = 0.0
@@ -64,9 +74,19 @@ class Dials:
             found = {name: " ".join(v.split()) if isinstance(v, str) else v for name, v in found.items()}
         if self.capitals:
             found["city"], found["country"] = found["city"].upper(), found["country"].upper()
+        if self.squeezed:
+            found["postalcode"] = found["postalcode"].replace(" ", "")
+        if self.short:
+            found["postalcode"] = found["postalcode"].partition("-")[0]
+        if self.numbers:
+            found |= {name: found[name].lstrip("0") for name in ("dmacode", "areacode")}
+        if self.single:
+            for name in ("latitude", "longitude"):
+                found[name] = None if found[name] is None else struct.unpack("f", struct.pack("f", found[name]))[0]
         if self.digits is not None:
             for name in ("latitude", "longitude"):
                 found[name] = None if found[name] is None else round(found[name], self.digits)
+        found |= dict(self.ignored)
         for name in self.dropped:
             found[name] = ""
         return found
@@ -85,6 +105,9 @@ def turned(names: frozenset[str], random: Random) -> Dials:
             {"dropped": (random.choice(["dmacode", "areacode"]),)},
             {"blanks": True},
             {"names": True},
+            {"squeezed": True, "short": True},
+            {"numbers": True},
+            {"single": True},
         ]
         for form in random.sample(forms, random.choice([1, 1, 2, 3])):
             dials = replace(dials, **form)

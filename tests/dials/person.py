@@ -48,11 +48,11 @@ class Person:
             self("custom", "add-block", locid, block)
         return locid
 
-    def pushes_for_all_to_see(self) -> None:
+    def pushes_for_all_to_see(self, *, exits: int | None = 0) -> None:
         """Push, and sync once the service has settled: a list shows what was pushed, and says so for sure."""
         self("push")
         settle()
-        self("sync")
+        self("sync", exits=exits)
 
     def has(self, *blocks: str, **fields: Any) -> int:
         """Create a geolocation that the service has and a list has shown; its number here, as `creates` gives it."""

@@ -44,6 +44,22 @@ def test_of_several_that_are_equal_none_is_taken_until_a_person_says_which(perso
     assert person.there == {-1: ("Berlin", ["10.1.0.0"]), -2: ("Berlin", [])}
 
 
+def test_a_sync_says_one_thing_of_what_a_create_may_have_made(person: Person) -> None:
+    person.creates()
+    person.upstream.faults = ["after"]
+    person("push", exits=1)
+    person.upstream.colleague_creates(EQUAL, who="colleague")
+    settle()
+    for _ in range(2):
+        person("sync", exits=3)
+        assert "geolookup outbox adopt 1 -2" in person.said
+        assert "given up" not in person.said
+        assert "geolookup custom delete" not in person.said
+    person("outbox", "drop", 1)
+    person("sync", exits=3)  # of which it made one all the same
+    assert "geolookup outbox keep -2" in person.said
+
+
 def test_equal_creates_whose_outcomes_are_unknown_take_one_geolocation_each(person: Person) -> None:
     locids = [person.creates(), person.creates()]
     person("push")

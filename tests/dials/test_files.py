@@ -43,6 +43,27 @@ def test_a_copied_state_is_warned_of_before_it_pushes_though_nothing_was_pushed_
     assert list(person.there) == [-1]
 
 
+def test_a_state_that_was_copied_on_this_machine_is_warned_of_before_it_pushes_and_one_that_moved_is_not(
+    person: Person, home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person.creates("10.1.0.0/24")
+    for name in ("copy", "moved"):
+        shutil.copytree(home, tmp_path / name)
+    person("push")
+    assert "a copy" not in person.said
+    settle()
+    monkeypatch.setenv("GEOLOOKUP_HOME", str(tmp_path / "copy"))
+    person("push", exits=3)  # the service has the same by now
+    assert f"this state is a copy of {home}: if that pushes too, what waits in both is sent twice" in person.said
+    person("outbox", "adopt", 1, -1)
+    person("push", exits=None)
+    assert "a copy" not in person.said
+    os.rename(home, tmp_path / "elsewhere")
+    monkeypatch.setenv("GEOLOOKUP_HOME", str(tmp_path / "moved"))
+    person("push", exits=None)
+    assert "a copy" not in person.said
+
+
 def _copied(home: str) -> bytes:
     with open(f"{home}/edits.db", "rb") as file:
         return file.read()

@@ -110,6 +110,29 @@ def test_what_was_sent_again_and_is_there_is_not_told_as_late(person: Person) ->
     assert person.there == {-1: ("Potsdam", ["10.1.0.0"])}
 
 
+def test_what_was_sent_again_and_is_changed_here_since_is_not_told_as_late(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "update", locid, "--city", "Potsdam")
+    person.upstream.faults = ["before"]
+    person("push", exits=1)
+    settle()
+    person.pushes_for_all_to_see()
+    person("custom", "update", locid, "--city", "Spandau")
+    person("sync")  # which has Potsdam still: it was sent again, and nothing was late
+    assert "late" not in person.said
+
+
+def test_a_refusal_stays_with_the_edit_that_was_refused(person: Person) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    person("custom", "remove-block", locid, "10.2.0.0/24")
+    person("custom", "update", locid, "--city", "Potsdam")
+    person.upstream.faults = ["missing"]
+    for command in ("push", "sync", "push"):
+        person(command, exits=3)
+        states = [row["state"] for row in json.loads(person("outbox", "list", "--json"))]
+        assert states == ["queued", "rejected"]
+
+
 def test_a_create_that_was_deleted_since_is_not_offered_anew(person: Person) -> None:
     locid = person.creates()
     person.upstream.faults = ["before"]

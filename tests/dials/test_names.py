@@ -35,7 +35,7 @@ def test_a_name_of_its_own_is_learnt_from_an_update_of_something_else(person: Pe
     settle()
     person("custom", "apply", _site(tmp_path, "Köln"))
     person("push")  # nobody has seen yet that this service calls it Cologne
-    assert "stores city as 'Cologne'" in person.said
+    assert "stores city otherwise: it has 'Cologne' for 'Köln' of office (-1)" in person.said
     person.pushes_for_all_to_see()
     assert _nights(person, _site(tmp_path, "Köln"), 0, 0) == [0, 0]
 

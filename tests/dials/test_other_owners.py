@@ -154,6 +154,28 @@ def test_a_service_that_moved_and_numbers_otherwise_gets_nothing_of_another(
         }
 
 
+@pytest.mark.parametrize("command", ["sync", "push"])
+def test_a_service_that_moved_and_numbers_otherwise_is_not_reproached_with_its_answers(
+    person: Person, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    locid = person.creates("10.1.0.0/24")
+    person.creates("10.2.0.0/24", city="Bonn", latitude=50.73)
+    person("push")  # no list has shown it when the service moves
+    moved = Upstream(Dials(), Random(1), time.monotonic)
+    for place in reversed(person.upstream.places.values()):
+        moved.colleague_creates(place.as_fields(), place.blocks, who="moving")
+    with OverHttp(moved) as service:
+        monkeypatch.setenv("GEOLOOKUP_URL", service.url)
+        settle()
+        if command == "push":
+            person("custom", "update", locid, "--postalcode", "10115")
+        person(command, "--url-moved")
+        settle()
+        person("sync")
+        assert "answered" not in person.said
+        assert person.looks_up("10.1.0.1", "10.2.0.1") == [-2, -1]
+
+
 def test_a_delete_is_not_repeated_on_what_has_fewer_blocks(person: Person) -> None:
     person.upstream.dials = Dials(reuse=True)
     locid = person.has("10.1.0.0/24")

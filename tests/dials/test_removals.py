@@ -14,6 +14,19 @@ def behind(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     person.upstream.frozen_s = time.monotonic()
 
 
+@pytest.mark.parametrize("listed", [True, False], ids=["with a place that lists had", "with a new one"])
+def test_a_block_of_a_place_that_is_deleted_goes_to_another_in_one_push(person: Person, listed: bool) -> None:
+    taker = person.has("10.2.0.0/24", city="Bonn", latitude=50.73) if listed else None
+    giver = person.has("10.1.0.0/24")
+    person("custom", "delete", giver)
+    if taker is None:
+        person.creates("10.1.0.0/24", city="Bonn", latitude=50.73)
+    else:
+        person("custom", "add-block", taker, "10.1.0.0/24")
+    person("push")
+    assert list(person.there.values()) == [("Bonn", ["10.1.0.0", "10.2.0.0"] if listed else ["10.1.0.0"])]
+
+
 def test_a_removal_brings_back_a_block_of_ours_that_no_list_has_yet(
     person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ from geolookup.model.types import Geolocation
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.outbox.kept import OPEN, Kept
 from geolookup.state.edits.outbox.ledger import Ledger
-from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.outbox.outbox import UPSTREAM_URL, Outbox
 from geolookup.state.edits.outbox.payload import content_of
 from geolookup.state.edits.outbox.row import State
 from geolookup.state.edits.places.choosing import anew, rebased
@@ -63,7 +63,7 @@ def carry_over(
     for address, numbers in ((origin, there), (url, here)):
         outbox.keep_setting(f"numbers {address}", json.dumps({str(local): number for local, number in numbers.items()}))
     outbox.keep_setting(_CARRIED, f"{origin} {url}")
-    outbox.keep_setting("upstream_url", url)
+    outbox.keep_setting(UPSTREAM_URL, url)
     outbox.record("carry", str(State.QUEUED), before={"url": origin}, after={"url": url, "creates": count})
     return count
 

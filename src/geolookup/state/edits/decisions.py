@@ -43,13 +43,17 @@ def _choose(session: EditSession, row: OutboxRow, kept: Kept, hold: Hold, choice
         # A person has seen these, and says that none is this one.
         kept = session.ledger.not_made(kept, dict.fromkeys((hold.number, *(each for each, _ in hold.also)), ""))
     if choice == "drop" and hold.reason == "not shown" and hold.theirs is not None:
-        session.ledger.take_as_stored(kept, hold.theirs)
+        session.ledger.note_stored(kept, hold.theirs, state=State.DONE, problem=None)
         kept = session.ledger.of(kept.place.id)
     place = chosen(kept.place, hold, choice)
     if not place.intents and (owed := owed_blocks(place)):
         place = put_back(place, owed)
     along = min((intent.id for intent in place.intents), default=row.id)
-    session.ledger.rewrite(kept, place, gone=f"it went along with edit {along}" if what == "retry" else None)
+    rewritten = session.ledger.rewrite(
+        kept, place, gone=f"it went along with edit {along}" if what == "retry" else None
+    )
+    if choice == "retry" and hold.reason == "not shown" and hold.theirs is not None:
+        session.ledger.note_stored(rewritten, hold.theirs)  # if that is there again, it is how the service stores it
     after = session.outbox.row(row.id)
     session.note_decision(what, row, after.state)
     return after

@@ -8,6 +8,7 @@ from geolookup.state.base.marks import Begun
 from geolookup.state.base.sqlite import QUESTION_WAIT_S, RUN_WAIT_S
 from geolookup.state.edits.layer import ABOVE, Laid, laid
 from geolookup.state.edits.outbox.ledger import Ledger
+from geolookup.state.edits.outbox.outbox import UPSTREAM_URL
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.session import SiteNames, local_facts
 from geolookup.state.edits.store import Edits
@@ -144,4 +145,4 @@ class LocalEdits:
 
     def upstream_url(self) -> str | None:
         """The upstream that edits were pushed to; None if none were."""
-        return self._ask(lambda ledger: ledger.outbox.setting("upstream_url"), None)
+        return self._ask(lambda ledger: ledger.outbox.setting(UPSTREAM_URL), None)

@@ -11,7 +11,7 @@ from geolookup.state.base.parts import SERVICE
 from geolookup.state.base.sqlite import RUN_WAIT_S
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.local import LocalEdits
-from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.outbox.outbox import UPSTREAM_URL
 from geolookup.state.edits.store import Edits
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.held import Held
@@ -168,5 +168,6 @@ class StateDirectory:
 
     def remember_upstream(self, url: str) -> None:
         """Note that this state belongs to an upstream."""
-        with self.edits.transaction() as database:
-            Outbox(database).keep_setting("upstream_url", url)
+        with self.edits.ledger() as ledger:
+            ledger.at_service(url)
+            ledger.outbox.keep_setting(UPSTREAM_URL, url)

@@ -14,7 +14,7 @@ from typing import Any
 
 from geolookup.base.garbage import rarely_collected
 from geolookup.model.errors import NoStateError, StateDamagedError, StateError
-from geolookup.state.base import files, marks
+from geolookup.state.base import files
 from geolookup.state.base.candidate import HELD_MARK, Candidate
 from geolookup.state.base.clock import now_text
 from geolookup.state.base.current import Current, Published, generation_path, overlay_path
@@ -33,7 +33,7 @@ from geolookup.state.base.parts import (
 from geolookup.state.edits.carry import carry_over
 from geolookup.state.edits.outbox.baselines import keep_published
 from geolookup.state.edits.outbox.ledger import Ledger
-from geolookup.state.edits.outbox.outbox import MACHINE, Outbox
+from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.generations import retention
 from geolookup.state.generations.assemble import StackedSource, about_of, assemble, entries_with, receive
 from geolookup.state.generations.cache import Cache, digest
@@ -385,20 +385,14 @@ class Run:
         self._published = confirmed
         return confirmed
 
-    def note_push(self) -> bool:
+    def note_push(self) -> str | None:
         """Note, in edits.db and in CURRENT, that a push begins: a copy of edits.db from before is told by that.
 
-        True if the edits are another machine's: one of the two states is a copy.
+        :returns: what to say if the edits are of another state, so that one of the two is a copy; None if they are not
         """
         with self.directory.edits.transaction() as database:
             outbox = Outbox(database)
-            begun, before, here = outbox.mark(), outbox.setting(MACHINE), marks.machine_id()
-            counter = begun.counter
-            if before != here:
-                outbox.keep_setting(MACHINE, here)
-            copied = before not in (None, here)
-            if copied:
-                outbox.found_here(begun)
+            counter, copied = outbox.mark().counter, outbox.claim()
         with self._publishing() as publish:
             if publish.current is not None:
                 self._published = publish.current.replace(sequence=publish.sequence, pushed=counter)

@@ -228,6 +228,7 @@ def _hold_against(pull: Pull, cache: Cache, start: Start, report: PullReport, *,
     places = {place.locid: place for place in cache.custom()}
     with edits.transaction() as database:
         ledger = Ledger(database)
+        ledger.at_service(str(pull.settings.url))
         findings = conclude(ledger, start, places, pull.settings.settle_s, asked_freely=asked_freely)
         notices = [ledger.outbox.notice(row.id, row.locid, row.locid, row.problem or "") for row in findings.held]
     report.warnings += findings.warnings
@@ -264,7 +265,10 @@ def late_twins(directory: StateDirectory, cache: Cache) -> list[dict[str, Any]]:
         for locid in [locid for locid in known if locid not in places or places[locid].ipblocks or locid in ours]:
             outbox.twins.forget(locid)
             del known[locid]
-        dismissed, aliases = outbox.twins.dismissed(), outbox.aliases()
+        # Of what a create that is held may have made, its hold says what to do.
+        held = Ledger(database, outbox).read("hold IS NOT NULL").values()
+        maybe = {number for kept in held for number in kept.may_be}
+        dismissed, aliases = outbox.twins.dismissed() | maybe, outbox.aliases()
         return [
             {"locid": locid, "twin_of": aliases.get(outbox.row(edit).locid), "edit": edit}
             for locid, edit in sorted(known.items(), reverse=True)

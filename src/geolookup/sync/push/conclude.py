@@ -1,12 +1,12 @@
 """Hold a complete list against every place of this machine: what it shows is over, and a person is told of the rest."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from geolookup.model.fields import FIELD_NAMES
+from geolookup.model.fields import DEGREES, FIELD_NAMES
 from geolookup.model.types import Geolocation
 from geolookup.state.base.marks import Start
 from geolookup.state.edits.outbox.kept import OPEN, Kept
@@ -15,9 +15,20 @@ from geolookup.state.edits.outbox.payload import content_of, values_of
 from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.state.edits.places.concluding import concluded, recognised
 from geolookup.state.edits.places.likeness import Forms, may_be_stored
-from geolookup.state.edits.places.place import Content, Place, Request
+from geolookup.state.edits.places.place import Content, Place, Request, Values
+from geolookup.state.edits.places.reconcile import promised_blocks
 from geolookup.state.generations.cache import digest
 from geolookup.sync.push.telling import Names, why_held, words_of
+
+_DEGREES = {FIELD_NAMES.index(name) for name in DEGREES}
+
+
+class Stored(NamedTuple):
+    """What the service made of the fields that it said yes to, of one place."""
+
+    kept: Kept
+    sent: Values
+    found: Values
 
 
 @dataclass(slots=True, kw_only=True)
@@ -99,7 +110,7 @@ def conclude(
             findings.told.append(ledger.outbox.notice(0, gone, known[gone].shown, words))
             continue
         findings.warnings.append(words)
-    findings.warnings += words_of_forms(learned)
+    findings.warnings += words_of_forms(learned, names)
     return findings
 
 
@@ -107,8 +118,8 @@ def _tell_misnamed(
     ledger: Ledger, kept: Kept, place: Place, listed: Mapping[int, Geolocation], findings: Findings
 ) -> None:
     """Tell that the service answered a create with a number which it turned out not to have."""
-    number = kept.place.number
-    if number is None or place.number in (None, number):
+    number, create = kept.place.number, kept.place.creating
+    if number is None or place.number in (None, number) or (create is not None and create.misnamed):
         return
     words = f"the service answered with locid {number} to a create that made {place.number}"
     if not any(each.what != "create" and (each.known or number in listed) for each in kept.place.requests):
@@ -125,7 +136,7 @@ def _tell_late(
     """Tell that a request whose answer was lost, and which an earlier list did not show, was carried out after all."""
     place = replace(kept.place, requests=(request,))
     ours = None if theirs is None else recognised(place, theirs, ledger.forms())
-    if not request.is_done(ours) or request.is_done(kept.place.shown):
+    if not request.is_done(ours) or request.is_done(kept.place.shown) or request.is_done(kept.place.at_service):
         return
     words = (
         f"a request from here for {names.of(kept)}, whose answer was lost, was carried out late, or somebody did the "
@@ -154,36 +165,34 @@ def _newest_fields(place: Place) -> Request | None:
     return next((request for request in reversed(place.requests) if request.values), None)
 
 
-def _learn(
-    ledger: Ledger, places: list[Kept], contents: Mapping[int, Content], forms: Forms
-) -> list[tuple[int, Request, Content]]:
+def _learn(ledger: Ledger, places: list[Kept], contents: Mapping[int, Content], forms: Forms) -> list[Stored]:
     """Take in how the service stores what it said yes to: of each place the newest."""
     learned = []
     ours = {kept.place.number for kept in places}
     # What was created is rather there, if just that is there under a number that is nothing of ours.
     elsewhere = {content.values for number, content in contents.items() if number not in ours}
-    filled = {
-        at for number, content in contents.items() if number < 0 for at, value in enumerate(content.values) if value
-    }
+    unknown = [
+        each.values for kept in places for each in kept.place.requests if each.what == "create" and not each.known
+    ]
     for kept in places:
         place = kept.place
         content = None if place.number is None else contents.get(place.number)
         if any(each.what == "create" and each.values in elsewhere for each in place.requests):
             continue
-        if content is not None and (request := learn(kept, content, forms, filled)) is not None:
-            assert place.number is not None
-            learned.append((place.number, request, content))
+        if content is not None and (stored := learn(kept, content, forms, unknown)) is not None:
+            learned.append(stored)
     ledger.keep_forms(forms)
     return learned
 
 
-def learn(kept: Kept, content: Content, forms: Forms, filled: Collection[int]) -> Request | None:
-    """Take in how the service stores the newest fields that it said yes to: that request if it is something else.
+def learn(kept: Kept, content: Content, forms: Forms, unknown: Iterable[Values] = ()) -> Stored | None:
+    """Take in how the service stores the newest fields that it said yes to, if it is something else.
 
-    A field that is as it was before our update tells nothing: a copy of the service may have taken over, or a colleague
-    may have undone it. Nor does an empty one of those that are ``filled`` elsewhere, so that the service keeps them,
-    nor anything once a list has shown just what was sent: somebody has changed it since.
-    The request is returned without these.
+    What a create has sent is there in some form, wherever the number shows one of its blocks or is where it was sent
+    to. A field that is as it was before our update tells nothing: a copy of the service may have taken over, or a
+    colleague may have undone it. Nor does anything once a list has shown just what was sent: somebody has changed it
+    since. What shows the very same after a person had it sent again is the form of that. If it is what one of the
+    creates of ``unknown`` outcome sent, the answer may have named the wrong number.
     """
     place, newest = kept.place, _newest_fields(kept.place)
     if newest is None or not newest.known:
@@ -194,37 +203,53 @@ def learn(kept: Kept, content: Content, forms: Forms, filled: Collection[int]) -
         return None
     if _is_exact(kept, newest):
         return None
-    before = sent if newest.before is None else newest.before.values
-    had = () if place.baseline is None else place.baseline.values
-    always = {*filled, *(at for at, value in enumerate(had) if value)}
-    sent = tuple(
-        found[at] if found[at] == before[at] or (at in always and not found[at]) else value
-        for at, value in enumerate(sent)
-    )
-    # Another name may be a colleague's: then an edit that waits must not be sent as if it had been made against it.
-    different = {at for at, value in enumerate(sent) if found[at] != value}
-    edited = {at for intent in place.intents if intent.id > newest.upto for at in intent.touched}
-    renamed = newest.what == "create" and not different & edited
-    if not different or not may_be_stored(sent, found, renamed=renamed):
-        return None
+    made = place.creating.values if place.baseline is None and place.creating is not None else ()
+    by_create = {at for at, value in enumerate(made) if sent[at] == value}
+    touched, before = ({}, ()) if newest.before is None else (newest.touched, newest.before.values)
+    if not any(row.stored is not None and values_of(row.stored) == found for row in kept.rows.values()):
+        tells = by_create | {at for at in touched if found[at] != before[at]}
+        sent = tuple(value if at in tells else found[at] for at, value in enumerate(sent))
+        # Another value may be a colleague's: an edit that waits must not be sent as if it had been made against it.
+        renamed = by_create - {at for intent in place.intents if intent.id > newest.upto for at in intent.touched}
+        if not promised_blocks(place) & content.blocks:
+            renamed -= _DEGREES  # what has another place's coordinates, and no block of ours, may be another
+        if sent == found or not may_be_stored(sent, found, renamed=renamed):
+            return None
+        if not may_be_stored(sent, found) and any(may_be_stored(values, found) for values in unknown):
+            return None
     forms.learn(sent, found)
-    return replace(newest, values=sent)
+    return Stored(kept, sent, found)
 
 
-def words_of_forms(learned: list[tuple[int, Request, Content]]) -> list[str]:
-    """One line for each field that the service stores in its own way."""
-    by_field: dict[str, list[tuple[int, Any]]] = {}
-    for number, request, content in learned:
-        for at, value in enumerate(request.values):
-            if content.values[at] != value:
-                by_field.setdefault(FIELD_NAMES[at], []).append((number, content.values[at]))
-    lines = []
-    for name, cases in by_field.items():
-        number, value = cases[0]
-        others = f" and {len(cases) - 1} more" if len(cases) > 1 else ""
-        does = f"does not keep {name}" if value in ("", None) else f"stores {name} as {value!r}"
-        lines.append(f"the service {does} of geolocation {number}{others}: it is not sent again unless it changes")
-    return lines
+def words_of_forms(learned: list[Stored], names: Names) -> list[str]:
+    """One line for each way in which the service stores a field otherwise than it was sent."""
+    by_way: dict[str, list[str]] = {}
+    for kept, sent, found in learned:
+        for name, ours, theirs in zip(FIELD_NAMES, sent, found, strict=True):
+            if ours != theirs:
+                case = f"it has {theirs!r} for {ours!r} of {names.of(kept)}"
+                by_way.setdefault(_way(name, ours, theirs), []).append(case)
+    return [
+        f"the service {way}: {case}{f', and the like for {len(others)} more' if others else ''}; "
+        "it is not sent again unless it changes"
+        for way, (case, *others) in by_way.items()
+    ]
+
+
+def _way(name: str, sent: Any, stored: Any) -> str:
+    """In which way a service stores one value of a field."""
+    if stored in ("", None):
+        return f"does not keep {name}"
+    if not isinstance(stored, str):
+        return f"stores {name} {'otherwise' if sent is None or abs(sent - stored) > 1 else 'with fewer digits'}"
+    ours, theirs = sent.casefold(), stored.casefold()
+    ways = {
+        "in other capitals": ours == theirs,
+        "without blanks": "".join(ours.split()) == theirs,
+        "without leading zeros": ours.lstrip("0") == theirs,
+        "shortened": ours.startswith(theirs),
+    }
+    return f"stores {name} {next((way for way, is_so in ways.items() if is_so), 'otherwise')}"
 
 
 def _write(ledger: Ledger, kept: Kept, place: Place, hold: Any, start: Start, names: Names, findings: Findings) -> None:

@@ -27,7 +27,7 @@ from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.state.edits.places.choosing import chosen
 from geolookup.state.edits.places.concluding import answered, holders, look_at
 from geolookup.state.edits.places.likeness import Forms
-from geolookup.state.edits.places.place import Content, Place, Request, target
+from geolookup.state.edits.places.place import Blocks, Content, Place, Request, target
 from geolookup.state.edits.places.reconcile import Done, Hold, Look, Send, Wait, reconcile
 from geolookup.state.generations.cache import digest
 from geolookup.sync.push.conclude import Findings, conclude, learn, words_of_forms
@@ -51,8 +51,6 @@ OnConflict: TypeAlias = Literal["hold", "mine", "theirs"]
 #: A counter above those of all marks: what is read now.
 NEWEST = 1 << 53
 _FIRST_LOT = 8
-#: Only a complete list can tell that a field is empty everywhere.
-_ALL = range(len(FIELD_NAMES))
 #: Of so many a kill leaves the outcome unknown.
 _MOST_IN_LOT = 64
 #: How long the requests of a lot may take: what is answered is not durable before the end.
@@ -63,6 +61,7 @@ _MOST_S = 0.25
 class Job:
     """A place on its way: ``theirs`` is what the service has of it, as far as is known, once it was ``looked`` at.
 
+    It ``leaves`` the blocks that it gives up and may have still.
     ``conclusive`` is true if a conclusive list said so, and nothing was sent since. ``refused`` is the request that the
     service said no to, with its words, until a look has told whether that is so. ``banned`` are blocks that it does not
     take back. ``put_off`` is true if the newest request was to be sent at another time, ``repeated`` if it was
@@ -78,6 +77,7 @@ class Job:
     tries: int = 0
     put_off: bool = False
     repeated: bool = False
+    leaves: Blocks = frozenset()
     refused: tuple[Request, UpstreamRefusedError] | None = None
     banned: dict[Any, tuple[Request, UpstreamRefusedError]] = field(default_factory=dict)
 
@@ -155,22 +155,21 @@ class Courier:
         self._waiting = sorted(self._jobs.values(), key=lambda job: next(iter(job.kept.rows), 0))
         self._forms = ledger.forms()
         self._names = Names(ledger)
-        self._leaving.clear()
         for job in self._jobs.values():
             self._note_leaving(job)
 
     def _note_leaving(self, job: Job) -> None:
         place = job.kept.place
-        for places in (self._leaving.get(block) for request in place.intents for block in request.takes):
-            if places is not None:
-                places.discard(place.id)
-        theirs = place.acknowledged if job.theirs is None else job.theirs
-        if theirs is None:
-            return
-        # What was sent, and not answered, may be there by now.
-        sent = {each.new for each in place.requests if not (each.known or job.conclusive or each.new is None)}
-        wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | sent))
-        for block in (theirs.blocks | sent) - (frozenset() if wanted is None else wanted.blocks):
+        for block in job.leaves:
+            self._leaving[block].discard(place.id)
+        theirs = job.theirs if job.looked or job.theirs is not None else place.acknowledged
+        job.leaves = frozenset()
+        if theirs is not None:
+            # What was sent, and not answered, may be there by now.
+            sent = {each.new for each in place.requests if not (each.known or job.conclusive or each.new is None)}
+            wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | sent))
+            job.leaves = (theirs.blocks | sent) - (frozenset() if wanted is None else wanted.blocks)
+        for block in job.leaves:
             self._leaving.setdefault(block, set()).add(place.id)
 
     # The whole
@@ -387,10 +386,10 @@ class Courier:
                 missing = missing or look.begun
                 continue
             content = content_of(look.found)
-            if (request := learn(job.kept, content, self._forms, _ALL)) is not None:
-                learned.append((look.number, request, content))
+            if (stored := learn(job.kept, content, self._forms)) is not None:
+                learned.append(stored)
             job.theirs, job.looked, job.conclusive = content, True, False
-        self._report.warnings += words_of_forms(learned)
+        self._report.warnings += words_of_forms(learned, self._names)
         failed = [look.answer for look in looks if look.answer is not None]
         self._patience.after(failed)
         if missing and not failed:

@@ -100,11 +100,8 @@ def push_locked(
     directory = run.directory
     with directory.locks.publish():
         directory.edits.back_up()
-    if run.note_push():
-        report.warnings.append(
-            "this state is from another machine: if it is a copy, and that machine pushes too, "
-            "what waits in both is sent twice"
-        )
+    if (copied := run.note_push()) is not None:
+        report.warnings.append(copied)
     client = GeolocationsClient(transport)
     view = ServiceView(directory, settings, client)
     seen = None if check is None else check(view)

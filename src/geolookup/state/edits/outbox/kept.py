@@ -59,6 +59,13 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
         return self.place.id if self.place.number is None else self.place.number
 
     @property
+    def may_be(self) -> frozenset[int | None]:
+        """The numbers of what it may be, as long as a person has not decided."""
+        if self.hold is None:
+            return frozenset()
+        return frozenset({self.hold.number, *(number for number, _ in self.hold.also)})
+
+    @property
     def since(self) -> int:
         """The counter of the list that had it last, or of its create: an older one may have another by its number."""
         creates: Iterable[Mark] = (each.attempted for each in self.place.requests if each.what == "create")
@@ -139,6 +146,7 @@ def request_columns(request: Request) -> dict[str, Any]:
     """A request's content as JSON in columns, or in one."""
     return {
         "what": request.what,
+        "upto": request.upto,
         "before": content_column(request.before),
         "fields": written(request.values) if request.values else None,
         "old": _block_column(request.old),
@@ -149,7 +157,7 @@ def request_columns(request: Request) -> dict[str, Any]:
 def request_row(request: Request) -> dict[str, Any]:
     """A request as a row has it, but for its id and its place."""
     ended = None if request.ended is None else request.ended.text
-    return {**request_columns(request), "upto": request.upto, "key": request.key, "attempted": request.attempted.text,
+    return {**request_columns(request), "key": request.key, "attempted": request.attempted.text,
             "ended": ended, "known": int(request.known), "put_off": int(request.put_off),
             "misnamed": int(request.misnamed)}  # fmt: skip
 
@@ -169,7 +177,7 @@ _PLACE = "id, number, lost, baseline, owed, seen, refused, said, hold, doubted, 
 _read_values = reader(list[str | float | None])
 _read_ends = reader(tuple[str, str])
 _read_blocks = reader(list[tuple[str, str]])
-_read_refused = reader(dict[str, str | None])
+_read_refused = reader(dict[str, str | int | None])
 _read_hold = reader(tuple[str, DESCRIBED | None, int | None, list[tuple[int, DESCRIBED]]])
 
 

@@ -17,8 +17,8 @@ from geolookup.state.edits.outbox.kept import (
     request_columns,
     request_row,
 )
-from geolookup.state.edits.outbox.outbox import Outbox
-from geolookup.state.edits.outbox.payload import content_column, described, written
+from geolookup.state.edits.outbox.outbox import UPSTREAM_URL, Outbox
+from geolookup.state.edits.outbox.payload import content_column, described, fields_of, written
 from geolookup.state.edits.outbox.row import PERSON_STATES, UNDER_WAY, OutboxRow, State, decoded
 from geolookup.state.edits.outbox.schema import insert, update
 from geolookup.state.edits.outbox.stations import concerns, stations
@@ -95,6 +95,11 @@ class Ledger:
             insert(self.database, "forms", {"sent": written(pair[0]), "stored": written(pair[1])})
         forms.learned.clear()
 
+    def at_service(self, url: str) -> None:
+        """Note that what is read and sent is at this address: of another one, no number nor key is believed here."""
+        if self.outbox.setting(UPSTREAM_URL) not in (None, url):
+            self.database.execute("UPDATE requests SET misnamed = 1 WHERE what = 'create'")
+
     # Places
 
     def place_of(self, shown: int, content: Content, *, seen: int = 0) -> int:
@@ -112,12 +117,11 @@ class Ledger:
         insert(self.database, "places", {"id": number, "made": made})
         return number
 
-    def take_as_stored(self, kept: Kept, theirs: Content) -> None:
-        """Note that what the service has is what it makes of the edits of a place: a person says so."""
-        stored = (described(theirs) or {})["fields"]
+    def note_stored(self, kept: Kept, theirs: Content, **more: Any) -> None:
+        """Note what the service has of the edits of a place: a person has seen it; ``more`` as of `Outbox.change`."""
+        stored = fields_of(theirs.values)
         for row in kept.rows.values():
-            more = {"stored": stored} if row.intent.values else {}
-            self.outbox.change(row.id, state=State.DONE, problem=None, **more)
+            self.outbox.change(row.id, **({"stored": stored} if row.intent.values else {}), **more)
 
     def made_since(self, kept: Kept, made: int) -> None:
         """Note the baseline of the moment when a place was wanted anew."""

@@ -1,6 +1,7 @@
 """The outbox: the journal of the edits made here, its marks and counters, and what is kept by name."""
 
 import functools
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
     from sqlite_utils import Database
 
 
-#: The setting that says which machine edited or pushed last.
-MACHINE = "machine"
+#: The settings that say which machine edited or pushed last, and in which directory.
+_MACHINE, _HOME = "machine", "home"
+#: The setting that says which service edits were pushed to last.
+UPSTREAM_URL = "upstream_url"
 #: The lines of the history that a person must be told of, and the setting that has the newest that was told.
 _NOTICE, _TOLD = "notice", "told"
 
@@ -61,8 +64,8 @@ class Outbox:
 
     def add(self, intent: Intent, locid: int) -> OutboxRow:
         """Add an edit of a place, queued."""
-        if self.setting(MACHINE) is None:  # so that a copy of the state is noticed, though nothing was pushed before
-            self.keep_setting(MACHINE, marks.machine_id())
+        if self.setting(_MACHINE) is None:  # so that a copy of the state is noticed, though nothing was pushed before
+            self.claim()
         values: dict[str, Any] = {"locid": locid, "created_at": now_text(), "attempts": 0, "state": State.QUEUED}
         number = insert(self._database, "outbox", as_columns({**values, "intent": intent}))
         self.touch()
@@ -130,7 +133,23 @@ class Outbox:
             self._mark = Mark.now(self.counter)
         return self._mark
 
-    def found_here(self, found: Mark) -> None:
+    def claim(self) -> str | None:
+        """Note that the edits are of this machine and directory: what to say if they were of others, else None."""
+        machine, home = self.setting(_MACHINE), self.setting(_HOME)
+        here = os.path.dirname(self._database.execute("PRAGMA database_list").fetchone()[2])
+        for name, before, now in ((_MACHINE, machine, marks.machine_id()), (_HOME, home, here)):
+            if before != now:
+                self.keep_setting(name, now)
+        twice = "pushes too, what waits in both is sent twice"
+        if machine not in (None, marks.machine_id()):
+            self._found_here(self.mark())
+            return f"this state is from another machine: if it is a copy, and that machine {twice}"
+        # What is not there any more was moved here, and a directory may have several paths.
+        if home is None or not os.path.exists(os.path.join(home, "edits.db")) or os.path.samefile(home, here):
+            return None
+        return f"this state is a copy of {home}: if that {twice}"
+
+    def _found_here(self, found: Mark) -> None:
         """Count all ages from now: the marks are another machine's, whose clocks say nothing here.
 
         Their counters stay, which say what happened before what. So do the moments of first attempts: how old a key is,

@@ -5,11 +5,12 @@ near enough that a person may have meant one of them by the other. Two branches 
 same.
 """
 
+import functools
 import math
 import struct
 import unicodedata
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import TypeAlias
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from typing import Any, TypeAlias
 
 from geolookup.model.fields import DEGREES, FIELD_NAMES, TEXT_NAMES
 from geolookup.state.edits.places.place import Values
@@ -21,9 +22,7 @@ _Way: TypeAlias = Callable[[float], float]
 
 _TEXTS = tuple(FIELD_NAMES.index(name) for name in TEXT_NAMES)
 _DEGREES = tuple(FIELD_NAMES.index(name) for name in DEGREES)
-#: Texts that a service may replace by its own name of the same thing.
-_RENAMED = tuple(FIELD_NAMES.index(name) for name in ("country", "region", "city"))
-_COUNTRY, _REGION, _CITY = _RENAMED
+_COUNTRY, _REGION, _CITY = (FIELD_NAMES.index(name) for name in ("country", "region", "city"))
 #: Coordinates closer than this are of one place, also if all else differs; in degrees.
 NEAR_DEGREES = 0.01
 #: Coordinates closer than this are of one place if its texts are alike too; in degrees.
@@ -34,9 +33,13 @@ _DIGITS = range(8)
 _NOWHERE = "nowhere"
 
 
+@functools.lru_cache(maxsize=4096)
 def folded(text: str) -> str:
-    """A text without what services commonly change: capitals, blanks, and the form of its Unicode."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    """A text without what services commonly change: capitals, blanks, signs, leading zeros, the form of its Unicode."""
+    shown = (
+        each for each in unicodedata.normalize("NFKC", text).casefold() if unicodedata.category(each)[0] not in "ZPC"
+    )
+    return "".join(shown).lstrip("0")
 
 
 def _single(degrees: float) -> float:
@@ -73,38 +76,45 @@ class Forms:
     """The forms in which a service was seen to store what was sent to it; see `concluding.Forms`."""
 
     def __init__(self, seen: Iterable[Seen] = ()) -> None:
-        self._seen = list(seen)
+        self._seen: set[Seen] = set()
         #: Pairs that were seen since.
         self.learned: list[Seen] = []
-        self._understand()
-
-    def _understand(self) -> None:
-        pairs = self._seen
-        self._is_exact = bool(pairs) and all(sent == stored for sent, stored in pairs)
-        self._stored = {(at, *values) for pair in pairs for at, values in enumerate(zip(*pair, strict=True))}
+        self._is_exact = True
+        self._stored: set[tuple[int, Any, Any]] = set()
         self._folding: set[int] = set()
+        self._cutting: set[int] = set()
         self._emptying: set[int] = set()
-        self._renaming: set[tuple[int, str, str]] = set()
-        for sent, stored in pairs:
-            for at in _TEXTS:
-                if sent[at] == stored[at]:
-                    continue
-                if not stored[at]:
-                    self._emptying.add(at)
-                elif folded(sent[at]) == folded(stored[at]):
-                    self._folding.add(at)
-                else:
-                    self._renaming.add((at, folded(sent[at]), folded(stored[at])))
-        moved = any(sent[at] != stored[at] for sent, stored in pairs for at in _DEGREES)
-        self._ways = [way for way in _WAYS if all(_is_so(way, *pair) for pair in pairs)] if moved else []
+        self._renaming: set[tuple[int, Any, Any]] = set()
+        #: The ways that explain all coordinates which any of them explains, and whether one has changed any.
+        self._ways, self._moves = _WAYS, False
+        for pair in seen:
+            self._take(*pair)
+
+    def _take(self, sent: Values, stored: Values) -> None:
+        self._seen.add((sent, stored))
+        self._is_exact = self._is_exact and sent == stored
+        self._stored |= {(at, *values) for at, values in enumerate(zip(sent, stored, strict=True))}
+        for at in _TEXTS:
+            if sent[at] == stored[at]:
+                continue
+            if not stored[at]:
+                self._emptying.add(at)
+            elif folded(sent[at]) == folded(stored[at]):
+                self._folding.add(at)
+            elif folded(sent[at]).startswith(folded(stored[at])):
+                self._cutting.add(at)
+            else:
+                self._renaming.add((at, folded(sent[at]), folded(stored[at])))
+        if ways := [way for way in self._ways if _is_so(way, sent, stored)]:
+            self._ways = ways
+            self._moves = self._moves or any(sent[at] != stored[at] for at in _DEGREES)
 
     def learn(self, sent: Values, stored: Values) -> None:
         """Take in what the service made of something, if that tells anything new."""
         pair = sent, stored
         if pair not in self._seen and (sent != stored or not self._seen):
-            self._seen.append(pair)
+            self._take(*pair)
             self.learned.append(pair)
-            self._understand()
 
     def same(self, sent: Values, found: Values) -> bool:
         """True if what was found may be what the service made of what was sent, as far as was seen."""
@@ -112,7 +122,7 @@ class Forms:
 
     def may_be(self, sent: Values, found: Values) -> bool:
         """True if what was found is like what was sent, and the service may have made it of that."""
-        return not self._is_exact and like(sent, found)
+        return not (self._seen and self._is_exact) and like(sent, found)
 
     def as_sent(self, sent: Values, found: Values) -> Values:
         """What was found, with each value as it was sent where it is the same."""
@@ -148,15 +158,19 @@ class Forms:
         yield from ((row + up, column + right) for up in (-1, 0, 1) for right in (-1, 0, 1))
 
     def _same(self, at: int, sent: Values, found: Values) -> bool:
-        if sent[at] == found[at]:
+        if sent[at] == found[at] or (at, sent[at], found[at]) in self._stored:
             return True
         if at in _DEGREES:
-            return _close(sent[at], found[at]) or any(_is_so(way, sent, found) for way in self._ways)
+            ways = self._ways if self._moves else ()
+            return _close(sent[at], found[at]) or any(_is_so(way, sent, found) for way in ways)
         if not found[at]:
             return at in self._emptying
-        if folded(sent[at]) == folded(found[at]):
-            return at in self._folding
-        return (at, folded(sent[at]), folded(found[at])) in self._renaming
+        ours, theirs = folded(sent[at]), folded(found[at])
+        return (
+            (ours == theirs and at in self._folding)
+            or (ours.startswith(theirs) and at in self._cutting)
+            or (at, ours, theirs) in self._renaming
+        )
 
 
 def like(sent: Values, found: Values) -> bool:
@@ -175,20 +189,16 @@ def _like_texts(sent: Values, found: Values) -> bool:
     return all(folded(sent[at]) == folded(found[at]) for at in (_REGION, _CITY))
 
 
-def may_be_stored(sent: Values, found: Values, *, renamed: bool = False) -> bool:
+def may_be_stored(sent: Values, found: Values, *, renamed: Collection[int] = ()) -> bool:
     """True if a service may have made this of what was sent, while its way of storing is not known.
 
-    Capitals, blanks, the form of the Unicode, an emptied field or fewer digits. Another text only if it may be
-    ``renamed``, and the coordinates agree, and not in the fields that tell one branch from the next: a colleague may
-    have written it, so that is for the first look at what was just created.
+    Capitals, blanks, signs, leading zeros, the form of the Unicode, the beginning of a text, an emptied field or fewer
+    digits. Anything else only in the fields that may be ``renamed``, by their positions: a colleague may have written
+    it. Another text may stand only where the coordinates agree.
     """
     at_one_place = any(_is_so(way, sent, found) for way in _WAYS)
-    if not at_one_place and not all(_close(sent[at], found[at], 1e-4) for at in _DEGREES):
+    if not at_one_place and not all(at in renamed or _close(sent[at], found[at], 1e-4) for at in _DEGREES):
         return False
     return all(
-        sent[at] == found[at]
-        or not found[at]
-        or folded(sent[at]) == folded(found[at])
-        or (renamed and at in _RENAMED and bool(sent[at]))
-        for at in _TEXTS
+        sent[at] == found[at] or at in renamed or folded(sent[at]).startswith(folded(found[at])) for at in _TEXTS
     )

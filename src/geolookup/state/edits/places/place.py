@@ -73,7 +73,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     if the service acknowledged it, ``settled`` if the look at hand was begun so long after its end that it can be under
     way no longer; ``put_off`` if the service asked for it at another time. ``id`` is that of its row, and ``key`` goes
     along. ``attempted`` and ``ended`` are marks: of the first time that it was sent, and of its end, None as long as it
-    is on its way. ``misnamed`` is true of a create that was answered with a number of another place.
+    is on its way. ``misnamed`` is true of a create that was answered with a number of another place, or by a service
+    that has moved since.
     """
 
     what: Literal["create", "put", "add", "replace", "clear", "delete"]

@@ -1,0 +1,87 @@
+"""Services that store something else than they are told: what they said yes to is done, and told once, by field."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.dials.dials import Dials
+from tests.dials.person import Person, settle
+
+FORMS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "postal codes without blanks": ({"squeezed": True}, {"postalcode": "SW1A 1AA"}, "postalcode"),
+    "postal codes of five digits": ({"short": True}, {"postalcode": "94043-1351"}, "postalcode"),
+    "no leading zeros of an area code": ({"numbers": True}, {"areacode": "030"}, "areacode"),
+    "no leading zeros of a DMA code": ({"numbers": True}, {"dmacode": "0807"}, "dmacode"),
+    "two digits": ({"digits": 2}, {"latitude": 52.520008}, "latitude"),
+    "no digits": ({"digits": 0}, {"latitude": 52.520008}, "latitude"),
+    "single precision": ({"single": True}, {"latitude": 52.520008}, "latitude"),
+    "other names": ({"names": True}, {"city": "Köln", "latitude": 50.937531, "longitude": 6.960279}, "city"),
+    "other names of cities, and no digits": (
+        {"names": True, "digits": 0}, {"city": "Köln", "latitude": 50.937531, "longitude": 6.960279}, "city",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("blocks", [("10.1.0.0/24",), ()], ids=["with a block", "without blocks"])
+@pytest.mark.parametrize("form", FORMS)
+def test_what_the_service_stores_otherwise_is_done_and_told_once(
+    person: Person, form: str, blocks: tuple[str, ...]
+) -> None:
+    dials, fields, name = FORMS[form]
+    person.upstream.dials = Dials(**dials)
+    person.creates(*blocks, **fields)
+    person("push")
+    settle()
+    person("sync")
+    assert f"the service stores {name} " in person.said
+    settle()
+    person("sync")
+    assert "the service stores" not in person.said
+    assert json.loads(person("outbox", "list", "--json")) == []
+    settle()
+    person("push")
+    assert len(person.there) == 1
+
+
+def test_what_is_stored_otherwise_is_told_by_field_of_all_geolocations_at_once(person: Person) -> None:
+    person.upstream.dials = Dials(squeezed=True, numbers=True)
+    for number in range(3):
+        person.creates(f"10.{number}.0.0/24", postalcode=f"SW1A {number}AA", areacode="030", latitude=51.5 + number)
+    person("push")
+    settle()
+    person("sync")
+    said = [line for line in person.said.splitlines() if "the service stores" in line]
+    assert len(said) == 2
+    assert "stores postalcode without blanks: it has 'SW1A" in said[0]
+    assert "and the like for 2 more" in said[0]
+    assert "stores areacode without leading zeros" in said[1]
+
+
+@pytest.mark.parametrize(
+    ("dials", "change", "lost"),
+    [
+        ({"numbers": True}, ("--areacode", "031"), {"areacode": "31"}),
+        ({}, ("--city", "Potsdam"), {"city": "Bernau"}),
+        ({}, ("--areacode", "031"), {"areacode": ""}),
+    ],
+    ids=["in a form that explains it", "as something else", "as it was before"],
+)
+def test_an_update_that_is_stored_otherwise_comes_to_rest_within_two_pushes(
+    person: Person, dials: dict[str, Any], change: tuple[str, str], lost: dict[str, str]
+) -> None:
+    """Whatever a service makes of it, the same again after a retry is how it stores it."""
+    locid = person.has("10.1.0.0/24")
+    person.upstream.dials = Dials(**dials, ignored=tuple(lost.items()))
+    person("custom", "update", locid, *change)
+    person.pushes_for_all_to_see(exits=None)
+    said = person.said
+    if waiting := json.loads(person("outbox", "list", "--json")):
+        person("outbox", "retry", waiting[0]["id"])
+        person.pushes_for_all_to_see()
+        said = person.said
+    assert any(f"the service {does} {change[0].removeprefix('--')}" in said for does in ("stores", "does not keep"))
+    assert json.loads(person("outbox", "list", "--json")) == []
+    person.pushes_for_all_to_see()
+    assert "the service" not in person.said
+    assert person.upstream.places[-1].as_fields() | lost == person.upstream.places[-1].as_fields()

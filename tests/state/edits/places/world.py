@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from geolookup.state.edits.outbox.stations import pending
 from geolookup.state.edits.places.choosing import CHOICES, chosen
-from geolookup.state.edits.places.concluding import answered, concluded, look_at, over, sent, settled
+from geolookup.state.edits.places.concluding import answered, concluded, look_at, over
 from geolookup.state.edits.places.likeness import Forms
 from geolookup.state.edits.places.place import Content, Intent, Place, Request, Values
 from geolookup.state.edits.places.reconcile import Hold, Send, reconcile
@@ -256,23 +256,33 @@ def put(world: World, place: Place) -> World:
     return world._replace(places=tuple(place if each.id == place.id else each for each in world.places))
 
 
+def settled(place: Place) -> Place:
+    """A place of which nothing can be under way any more."""
+    return replace(place, requests=tuple(replace(request, settled=True) for request in place.requests))
+
+
+def is_claimed(place: Place, places: Iterable[Place]) -> bool:
+    """True if another place of ours was given the number of a place, too."""
+    return place.number is not None and sum(each.number == place.number for each in places) > 1
+
+
 def pushes(world: World) -> Iterator[tuple[str, World]]:
     for place in world.places:
         if not pending(place, place.acknowledged):
             continue  # a push goes by the edits that the service does not have yet
         # A list that began before everything settled may be any of a replica's; a short one is never conclusive.
-        settled = all(request.settled for request in place.requests)
+        has_settled = all(request.settled for request in place.requests)
         seen = set()
         for shelf in world.window:
             theirs = None if place.number is None else contents(shelf).get(place.number)
             if theirs in seen:
                 continue
             seen.add(theirs)
-            claimed = place.number is not None and sum(each.number == place.number for each in world.places) > 1
+            unsure = is_claimed(place, world.places)
             sent = set()
-            for conclusive in {settled and not claimed, False}:
+            for conclusive in {has_settled and not unsure, False}:
                 look = look_at(place, theirs, EXACT, conclusive=conclusive)
-                decision = reconcile(place, replace(look, claimed=claimed))
+                decision = reconcile(place, replace(look, another=look.another or unsure))
                 if isinstance(decision, Send) and decision.request not in sent:
                     sent.add(decision.request)
                     yield from _sends(world, place, decision.request)
@@ -284,7 +294,7 @@ def _sends(world: World, place: Place, request: Request) -> Iterator[tuple[str, 
         world = world._replace(
             beside=(*(each for each in world.beside if each[0] != place.id), (place.id, world.shelf))
         )
-    under_way = sent(place, request)
+    under_way = replace(place, requests=(*place.requests, request))
     asked = put(world, under_way)
     done, number = applied(asked, place, place.number, request, again=not world.late)
     if number is None:

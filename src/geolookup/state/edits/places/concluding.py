@@ -12,11 +12,6 @@ from geolookup.state.edits.places.place import Content, Intent, Place, Request, 
 from geolookup.state.edits.places.reconcile import Done, Hold, Look, Send, owed_blocks, promised_blocks, reconcile
 
 
-def sent(place: Place, request: Request) -> Place:
-    """A place of which a request is about to leave."""
-    return replace(place, requests=(*place.requests, request))
-
-
 def answered(place: Place, *, number: int | None = None, taken: Collection[int] = ()) -> Place:
     """A place of which the service acknowledged the newest request, a create with this number.
 
@@ -27,11 +22,6 @@ def answered(place: Place, *, number: int | None = None, taken: Collection[int] 
     *others, newest = place.requests
     bound = place.number if number is None else number
     return replace(place, number=bound, requests=(*others, replace(newest, known=True)))
-
-
-def settled(place: Place) -> Place:
-    """A place of which nothing can be under way any more."""
-    return replace(place, requests=tuple(replace(request, settled=True) for request in place.requests))
 
 
 def is_another(place: Place, content: Content, forms: Forms) -> bool:

@@ -54,14 +54,12 @@ class Look(msgspec.Struct, frozen=True):
 
     ``conclusive`` says that the list was complete, was asked for without conditions, and began after everything that
     may still have been under way had settled. Any other proves nothing by what it lacks. ``another`` says that the
-    number is something else's by now, ``claimed`` that another place of ours has been given it by an answer, too.
-    ``busy`` are blocks that other places of ours still have, and give up first.
+    number is something else's by now. ``busy`` are blocks that other places of ours still have, and give up first.
     """
 
     content: Content | None
     conclusive: bool
     another: bool = False
-    claimed: bool = False
     busy: Blocks = frozenset()
 
 
@@ -74,7 +72,7 @@ def reconcile(place: Place, look: Look) -> Decision:
         return Wait("settled")
     theirs = None if look.another else look.content
     if not look.conclusive:
-        if look.another or look.claimed:
+        if look.another:
             return Wait("conclusive")  # a replica may show who had the number before
         theirs = _with_ours(place, theirs)
     gone = theirs is None and place.number is not None and look.conclusive  # then that is what a person must know

@@ -35,7 +35,8 @@ class Dials:
 
     ``squeezed`` takes the blanks out of postal codes, ``short`` cuts those of nine digits to five, ``numbers`` stores
     dmacode and areacode as numbers do, without leading zeros, and ``single`` coordinates in single precision.
-    ``ignored`` are fields that it stores always so.
+    ``ignored`` are fields that it stores always so. ``cap`` is how many geolocations a list has at most, without a
+    word, unless more are asked for.
 
     ``lag_s`` is how far behind lists are, ``late_s`` the most seconds until a lost request is applied.
     """
@@ -49,6 +50,7 @@ class Dials:
     short: bool = False
     numbers: bool = False
     single: bool = False
+    cap: int | None = None
     ignored: tuple[tuple[str, Any], ...] = ()
     lost: float = 0.0
     late_s: float = 0.0

@@ -64,6 +64,19 @@ def test_a_state_that_was_copied_on_this_machine_is_warned_of_before_it_pushes_a
     assert "a copy" not in person.said
 
 
+@pytest.mark.parametrize("how", ["--empty", "backup"])
+def test_a_restore_names_the_places_of_vrfs_that_lookups_lose(
+    person: Person, home: str, tmp_path: Path, how: str
+) -> None:
+    person.creates("10.9.0.0/24")
+    shutil.copy(f"{home}/edits.db", tmp_path / "backup")
+    (tmp_path / "v.csv").write_text("name,country,city,blocks,vrf\nUtrecht office,NL,Utrecht,10.1.2.0/24,RED\n")
+    person("custom", "apply", tmp_path / "v.csv")
+    person("outbox", "restore", how if how == "--empty" else tmp_path / how, exits=3)
+    assert "lookups no longer have Utrecht, NL of the VRF RED for 10.1.2.0-10.1.2.255" in person.said
+    assert ("Berlin" in person.said) is (how == "--empty")
+
+
 def _copied(home: str) -> bytes:
     with open(f"{home}/edits.db", "rb") as file:
         return file.read()

@@ -5,7 +5,25 @@ import json
 import pytest
 
 from tests.dials.dials import Dials
-from tests.dials.person import Person, settle
+from tests.dials.person import ELSEWHERE, Person, settle
+
+
+def test_a_list_that_is_capped_without_a_word_proves_nothing_to_a_push(person: Person) -> None:
+    person.upstream.dials = Dials(cap=16)
+    for number in range(15):
+        person.upstream.colleague_creates({**ELSEWHERE, "latitude": float(number)}, who="colleague")
+    person("sync")
+    person.creates("10.1.0.0/24")
+    person.upstream.faults = ["after"]
+    person("push", exits=1)
+    settle()
+    person("push", exits=1)  # the list lacks what was made: there is no room for it
+    assert "the list is truncated: 16 geolocations without `top`" in person.said
+    assert len(person.there) == 16
+    person.upstream.dials = Dials()
+    person("push")
+    assert len(person.there) == 16
+    assert person.looks_up("10.1.0.1") == [-16]
 
 
 def test_all_that_a_service_lost_is_named_and_kept_and_restored_by_one_retry(person: Person) -> None:

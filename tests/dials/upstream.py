@@ -180,12 +180,14 @@ class Upstream:
         rows = [row for row in rows if all(str(row[name]).casefold() == text for name, text in filters.items())]
         if not filters and "top" not in query:
             self.lists += 1
+        count = (("x-total-count", str(len(rows))),) if self.dials.cap is None else ()
+        rows = rows[: self.dials.cap if "top" not in query else None]
         found = json.dumps(rows, ensure_ascii=False).encode()
         now = f'"{hashlib.sha256(found).hexdigest()[:16]}"'
         now = self.etag or now
         if not filters and etag == now:
             return Response(status=304, body=b"", headers=(("etag", now),))
-        return Response(status=200, body=found, headers=(("etag", now), ("x-total-count", str(len(rows)))))
+        return Response(status=200, body=found, headers=(("etag", now), *count))
 
     def _seen(self) -> dict[int, Place]:
         """What a list shows: a replica's, or rows of several moments."""

@@ -18,6 +18,8 @@ from geolookup.upstream.listreader import ListReader, links_to_more
 _CHUNK_BYTES = 256 << 10
 _STRONG_ETAG = re.compile(r'"[\x21\x23-\x7e]*"')  # RFC 9110 section 8.8.3, in ASCII
 _COUNT = re.compile(r"[0-9]{1,18}", re.ASCII)
+#: More geolocations than any service has: asked for if a list may have been capped silently.
+PROBE_TOP = 10_000_000
 _OF_PAGES = (
     "geolookup does not read pages: let the service answer with the whole list. If it can be asked for longer pages, "
     'put that into `path_list`, for example path_list = "/geolocations?per_page=1000000"'
@@ -143,6 +145,11 @@ class Listing:
         raise UpstreamAnswerError(f"the list has {seen} geolocations, but the service declared {declared}")
 
 
+def is_round(count: int) -> bool:
+    """True of a number at which a service may have cut its list."""
+    return count % 50 == 0 or (count >= 16 and count & (count - 1) == 0)
+
+
 class GeolocationsClient:
     """Geolocations and their blocks on the service. Only `list` is sent again automatically.
 
@@ -196,6 +203,20 @@ class GeolocationsClient:
                 errors=error.errors,
             ) from error
         return Listing(body, top=top, is_whole=not any(params.values()))
+
+    def require_whole(self, count: int) -> None:
+        """See that a list of so many, which declares no count, was not cut silently, by asking for any number.
+
+        :raises UpstreamAnswerError: if there are more
+        :raises UpstreamRefusedError: if the service takes no ``top``
+        """
+        with self.list(top=PROBE_TOP) as listing:
+            for _ in listing.iter_batches():
+                if listing.geolocations_seen > count:
+                    raise UpstreamAnswerError(
+                        f"the list is truncated: {count} geolocations without `top`, and more with top={PROBE_TOP}: "
+                        "the service caps its list silently. Nothing was published or sent"
+                    )
 
     def create(self, fields: Mapping[str, object], *, idempotency_key: str) -> int:
         """Operation 2: create a custom geolocation from all of its fields; returns the locid from the service."""

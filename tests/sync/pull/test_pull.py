@@ -32,7 +32,7 @@ from geolookup.sync.pull.accept import accept
 from geolookup.sync.pull.context import PullReport
 from geolookup.sync.pull.guard import reasons_to_hold
 from geolookup.sync.pull.pull import pull
-from geolookup.sync.pull.service import PROBE_TOP
+from geolookup.upstream.geolocations import PROBE_TOP
 from tests.faults.raw_server import RawServer, Script, answer
 from tests.support.data.lists import item, listed, many
 from tests.support.data.states import place, publish

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from geolookup.base import disk
+from geolookup.index.reader import IndexReader
 from geolookup.model.addresses import to_text
-from geolookup.model.errors import EditsDamagedError, StateError
+from geolookup.model.errors import EditsDamagedError, IndexFileError, StateError
 from geolookup.model.types import FIELD_NAMES, Geolocation
 from geolookup.state.base import files
 from geolookup.state.base.current import Current
 from geolookup.state.base.marks import Begun
 from geolookup.state.base.sqlite import copy
+from geolookup.state.base.vrfs import layer_path, read_vrfs
 from geolookup.state.edits.outbox import seal
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.row import OPEN_STATES, UNDER_WAY
@@ -32,7 +34,7 @@ class Restored:
     ``source`` is the file that was copied, None if edits.db was emptied. ``pushed_since`` says that a push began after
     it was made, so that its unfinished edits may have been sent; ``unfinished`` is how many those are. ``replaced`` is
     the path of the file that was there before, None if there was none. ``lost`` are the ranges of addresses that
-    lookups answered from the edits that are gone: (first, last, the place that was).
+    lookups answered from the edits that are gone: (first, last, the place that was, with its VRF).
     """
 
     source: str | None
@@ -68,22 +70,29 @@ def restore(directory: StateDirectory, source: str | None = None, *, empty: bool
     if current is not None:
         directory.republish()
     after = _answers(directory)
-    lost = [(*ends, place) for ends, place in before.items() if after.get(ends) != place]
+    lost = [(*key[1:], place) for key, place in before.items() if after.get(key) != place]
     return Restored(source=chosen, pushed_since=pushed_since, unfinished=unfinished, replaced=replaced, lost=lost)
 
 
-def _answers(directory: StateDirectory) -> dict[tuple[str, str], str]:
-    """The ranges that the custom layer covers, each with its place in words."""
+def _answers(directory: StateDirectory) -> dict[tuple[str, str, str], str]:
+    """The ranges that the custom layer (``""``) and those of VRFs cover, by VRF, each with its place in words."""
     try:
         published = directory.open()
     except StateError:
         return {}
-    overlay, found = published.overlay, {}
-    for family in _FAMILIES:
-        for first, last, slot in overlay.segments(family):
-            place = Geolocation(locid=-1, **dict(zip(FIELD_NAMES, overlay.location(slot)[1:], strict=True)))
-            found[to_text(family, first), to_text(family, last)] = place.place_text()
-    published.close()
+    found: dict[tuple[str, str, str], str] = {}
+    layers = [("", published.overlay)]
+    with contextlib.closing(published), contextlib.suppress(StateError, IndexFileError):
+        vrfs = read_vrfs(directory.home, published.current).values()
+        layers += [(each.name, IndexReader.open(layer_path(directory.home, each.number))) for each in vrfs]
+        for vrf, layer in layers:
+            for family in _FAMILIES:
+                for first, last, slot in layer.segments(family):
+                    place = Geolocation(locid=-1, **dict(zip(FIELD_NAMES, layer.location(slot)[1:], strict=True)))
+                    words = place.place_text() + (f" of the VRF {vrf}" if vrf else "")
+                    found[vrf, to_text(family, first), to_text(family, last)] = words
+    for _, layer in layers[1:]:
+        layer.close()
     return found
 
 

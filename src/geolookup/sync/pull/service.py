@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from geolookup.http.transport import Transport
-from geolookup.model.errors import PullError, UpstreamAnswerError, UpstreamRefusedError
+from geolookup.model.errors import PullError, UpstreamRefusedError
 from geolookup.sources.definition import Definition
 from geolookup.state.base.candidate import Candidate
 from geolookup.state.base.clock import now_text
@@ -21,10 +21,7 @@ from geolookup.sync.pull.context import Pull, PullReport, Result
 from geolookup.sync.pull.guard import judged
 from geolookup.sync.pull.staging import Staged, Staging
 from geolookup.sync.push.conclude import conclude
-from geolookup.upstream.geolocations import GeolocationsClient, Listing
-
-#: More geolocations than any service has: asked for if a list may have been capped silently.
-PROBE_TOP = 10_000_000
+from geolookup.upstream.geolocations import GeolocationsClient, Listing, is_round
 
 
 def pull_service(
@@ -74,7 +71,10 @@ def pull_service(
         report.durations_s["pull"] = round(time.monotonic() - began, 3)
         _refuse_what_is_broken(pull, definition.name, url, listing, report)
         if listing.total_count is None and _may_be_capped(pull, definition, url, listing.geolocations_seen):
-            _look_for_a_cap(client, listing.geolocations_seen, report)
+            try:
+                client.require_whole(listing.geolocations_seen)
+            except UpstreamRefusedError as error:
+                report.warnings.append(f"whether the list is complete could not be checked: {error}")
         return _judge(pull, result, candidate, staged, url=url, etag=listing.etag, start=start)
 
 
@@ -171,25 +171,7 @@ def _may_be_capped(pull: Pull, definition: Definition, url: str, count: int) -> 
     """True if a list without a declared count may be one that a service may have cut at a number of its own."""
     before = pull.guarded(definition.name)
     first_from_url = before is None or before.record.get("url") != url
-    round_number = count % 50 == 0 or (count >= 16 and count & (count - 1) == 0)
-    return first_from_url or round_number
-
-
-def _look_for_a_cap(client: GeolocationsClient, count: int, report: PullReport) -> None:
-    try:
-        with client.list(top=PROBE_TOP) as listing:
-            for _ in listing.iter_batches():
-                if listing.geolocations_seen > count:
-                    break
-            found = listing.geolocations_seen
-    except UpstreamRefusedError as error:
-        report.warnings.append(f"whether the list is complete could not be checked with top={PROBE_TOP}: {error}")
-        return
-    if found > count:
-        raise UpstreamAnswerError(
-            f"the list is truncated: {count} geolocations without `top`, and more with top={PROBE_TOP}: the service "
-            "caps its list silently. Nothing was published"
-        )
+    return first_from_url or is_round(count)
 
 
 def _judge(

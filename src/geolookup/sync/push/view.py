@@ -1,9 +1,10 @@
 """The service as it is now, as far as a push must know: complete lists, and single geolocations."""
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from geolookup.model.errors import UpstreamAnswerError
+from geolookup.model.errors import UpstreamAnswerError, UpstreamRefusedError
 from geolookup.model.fields import FIELD_NAMES, FILTER_NAMES
 from geolookup.model.types import Geolocation, IPBlock, field_values
 from geolookup.settings.table import Settings
@@ -11,7 +12,7 @@ from geolookup.state.base.current import Current
 from geolookup.state.base.marks import Start
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.upstream.decode import PulledGeolocation
-from geolookup.upstream.geolocations import GeolocationsClient, Listing
+from geolookup.upstream.geolocations import GeolocationsClient, Listing, is_round
 
 
 class Seen(NamedTuple):
@@ -55,6 +56,9 @@ class ServiceView:
             if freely := not listing.not_modified or current is None:
                 found = [geolocation(place) for batch in listing.iter_batches() for place in batch if place.locid < 0]
                 self._refuse_what_drives_no_deletion(listing, len(found), current)
+                if listing.total_count is None and (current is None or is_round(listing.geolocations_seen)):
+                    with contextlib.suppress(UpstreamRefusedError):  # which a sync tells
+                        self._client.require_whole(listing.geolocations_seen)
             else:
                 assert current is not None
                 found = self._directory.cache(current.generation).custom()

@@ -154,6 +154,29 @@ def test_a_service_that_moved_and_numbers_otherwise_gets_nothing_of_another(
         }
 
 
+@pytest.mark.parametrize("then", ["nothing", "delete", "add-block"])
+def test_a_number_whose_new_owner_took_over_a_block_before_a_list_showed_ours_is_not_written_to(
+    person: Person, then: str
+) -> None:
+    person.upstream.dials = Dials(reuse=True)
+    locid = person.creates("10.0.0.0/24", "10.0.1.0/24")
+    person("push")
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    assert person.upstream.colleague_creates(TOKYO, [("10.0.0.0", "10.0.0.255")], who="colleague") == -1
+    if then != "nothing":
+        person("custom", then, locid, *(["10.0.2.0/24"] if then == "add-block" else []))
+    settle()
+    person("push" if then != "nothing" else "sync", exits=3)
+    assert "the service has given the number -1 to something else (Tokyo" in person.said
+    assert "the service stores" not in person.said
+    (edit, *_) = (row["id"] for row in json.loads(person("outbox", "list", "--json")) if row["state"] == "held")
+    person("outbox", "retry", edit)
+    person("push", exits=None)  # his block is refused
+    assert ours_to(person, -1) == []
+    assert person.there[-1] == ("Tokyo", ["10.0.0.0"])
+    assert ("Berlin" in {city for city, _ in person.there.values()}) is (then != "delete")
+
+
 @pytest.mark.parametrize("command", ["sync", "push"])
 def test_a_service_that_moved_and_numbers_otherwise_is_not_reproached_with_its_answers(
     person: Person, monkeypatch: pytest.MonkeyPatch, command: str

@@ -213,6 +213,8 @@ def learn(kept: Kept, content: Content, forms: Forms, unknown: Iterable[Values] 
         renamed = by_create - {at for intent in place.intents if intent.id > newest.upto for at in intent.touched}
         if not promised_blocks(place) & content.blocks:
             renamed -= _DEGREES  # what has another place's coordinates, and no block of ours, may be another
+        if not forms.meant(sent, found):
+            renamed = set()  # its blocks may have been taken over
         if sent == found or not may_be_stored(sent, found, renamed=renamed):
             return None
         if not may_be_stored(sent, found) and any(may_be_stored(values, found) for values in unknown):

@@ -28,11 +28,13 @@ def is_another(place: Place, content: Content, forms: Forms) -> bool:
     """True if what a number shows is something else than this place was, or was asked to be.
 
     It shares no block with it or, if one of the two has none, not its country, city and coordinates. Who has but some
-    of its blocks, and neither its city nor its coordinates, may have taken these over.
+    of its blocks, and neither its city nor its coordinates, may have taken these over: those of a moment between two
+    requests are some.
     """
+    whole = {each.blocks for each in (place.baseline, place.acknowledged) if each is not None}
     for was in place.was():
         shared = was.blocks & content.blocks
-        if shared and (shared == was.blocks or forms.akin(was.values, content.values)):
+        if shared and (shared in whole or forms.akin(was.values, content.values)):
             return False
         if not (was.blocks and content.blocks) and forms.identity(was.values) == forms.identity(content.values):
             return False

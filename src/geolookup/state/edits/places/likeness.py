@@ -146,6 +146,12 @@ class Forms:
         """True if they have the city or a coordinate in common."""
         return any(one[at] and one[at] == other[at] for at in (_CITY, *_DEGREES))
 
+    def meant(self, sent: Values, found: Values) -> bool:
+        """True if what was found has the city, or is where what was sent is."""
+        ours, theirs = folded(sent[_CITY]), folded(found[_CITY])
+        is_near = all(_close(sent[at], found[at], TOWN_DEGREES) for at in _DEGREES)
+        return is_near or any(_is_so(way, sent, found) for way in _WAYS) or bool(theirs and ours.startswith(theirs))
+
     def cell(self, values: Values) -> Hashable:
         """A square of one degree."""
         latitude, longitude = (values[at] for at in _DEGREES)

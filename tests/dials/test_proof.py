@@ -1,11 +1,38 @@
 """What a service lost, did in spite of its answer, or shows by an old list: only a conclusive list proves anything."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from tests.dials.dials import Dials
 from tests.dials.person import ELSEWHERE, Person, settle
+
+
+@pytest.mark.parametrize("command", ["push", "refresh"])
+def test_a_list_that_a_sync_holds_proves_nothing_to_a_push(person: Person, tmp_path: Path, command: str) -> None:
+    head = "name,country,region,city,postalcode,latitude,longitude,dmacode,areacode,blocks\n"
+    rows = [f"s{number},DE,BE,Berlin,{10000 + number},52.5,13.4,,,10.0.{number}.0/24\n" for number in range(12)]
+    (tmp_path / "sites.csv").write_text(head + "".join(rows))
+    person("custom", "apply", tmp_path / "sites.csv")
+    person.pushes_for_all_to_see()
+    person("custom", "update", "s3", "--city", "Potsdam")
+    person("custom", "delete", "s4")
+    whole = person.upstream.places
+    person.upstream.fail_over({})
+    for each in ("sync", command, "sync"):
+        settle()
+        person(each, exits=None)
+        assert "is gone from the service" not in person.said
+        assert person.looks_up("10.0.0.1", "10.0.3.1", "10.0.4.1") == [-1, -4, 1]
+    person(command, exits=1)
+    assert "lacks 12 of 12 custom geolocations" in person.said
+    person.upstream.fail_over(whole)
+    settle()
+    person.pushes_for_all_to_see()
+    assert set(person.there) == set(whole) - {-5}
+    assert json.loads(person("custom", "show", "s0", "--json"))["locid"] == -1
+    assert person.there[-4][0] == "Potsdam"
 
 
 def test_a_list_that_is_capped_without_a_word_proves_nothing_to_a_push(person: Person) -> None:

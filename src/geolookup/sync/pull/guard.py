@@ -137,6 +137,11 @@ FREE_CHANGES = 10
 _SMALL = 1000
 
 
+def too_many_gone(settings: Settings, gone: int, custom: int) -> bool:
+    """True if a list that lacks so many custom geolocations, which nobody here deleted, is not to be believed."""
+    return gone > settings.guard_custom_gone and gone > settings.guard_custom_share * custom
+
+
 def reasons_to_hold(
     settings: Settings,
     *,
@@ -157,7 +162,7 @@ def reasons_to_hold(
     ``most`` are the geolocations and blocks that growth is measured against, by default the ``old`` ones.
     """
     reasons = []
-    if custom_gone > settings.guard_custom_gone and custom_gone > settings.guard_custom_share * old_custom:
+    if too_many_gone(settings, custom_gone, old_custom):
         reasons.append(f"custom geolocations gone that were not deleted here: {custom_gone} of {old_custom}")
     if difference and few_rows_differ(difference):
         return reasons

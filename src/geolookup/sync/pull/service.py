@@ -181,12 +181,9 @@ def _judge(
     report, name = result.report, result.definition.name
     report.rows, report.digest = staged.rows, staged.digest
     result.digest = staged.digest
-    origin = None if pull.current is None else pull.current.published.get("custom")
-    if not pull.preview and origin in (None, url):  # another service's numbers are not those of the places here
-        _hold_against(pull, Cache(candidate.cache), start, report)
-    _look_for_twins(pull, Cache(candidate.cache), report)
     before = pull.baseline(name)
     if before is not None and before.part.digest == staged.digest and name not in pull.damaged:
+        _believe(pull, candidate, url, start, report)
         return _confirmed(pull, result, start, etag=etag or "", url=url)
     result.entry = {"checked_at": now_text(), "etag": etag, "began_at": start.at, "mark": start.mark.as_json()}
     record = {
@@ -199,7 +196,18 @@ def _judge(
         "began_at": start.at,
         "mark": start.mark.as_json(),
     }
-    return judged(pull, result, candidate, staged, record)
+    result = judged(pull, result, candidate, staged, record)
+    if not result.reasons:  # what is held proves nothing: a broken copy may list no custom geolocations for a while
+        _believe(pull, candidate, url, start, report)
+    return result
+
+
+def _believe(pull: Pull, candidate: Candidate, url: str, start: Start, report: PullReport) -> None:
+    """Take the list that was fetched for what the service has."""
+    origin = None if pull.current is None else pull.current.published.get("custom")
+    if not pull.preview and origin in (None, url):  # another service's numbers are not those of the places here
+        _hold_against(pull, Cache(candidate.cache), start, report)
+    _look_for_twins(pull, Cache(candidate.cache), report)
 
 
 def _hold_against(pull: Pull, cache: Cache, start: Start, report: PullReport, *, asked_freely: bool = True) -> None:

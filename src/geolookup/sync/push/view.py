@@ -11,6 +11,7 @@ from geolookup.settings.table import Settings
 from geolookup.state.base.current import Current
 from geolookup.state.base.marks import Start
 from geolookup.state.publishing.directory import StateDirectory
+from geolookup.sync.pull.guard import too_many_gone
 from geolookup.upstream.decode import PulledGeolocation
 from geolookup.upstream.geolocations import GeolocationsClient, Listing, is_round
 
@@ -55,7 +56,7 @@ class ServiceView:
         with self._client.list(etag=etag) as listing:
             if freely := not listing.not_modified or current is None:
                 found = [geolocation(place) for batch in listing.iter_batches() for place in batch if place.locid < 0]
-                self._refuse_what_drives_no_deletion(listing, len(found), current)
+                self._refuse_what_drives_no_deletion(listing, {place.locid for place in found}, current)
                 if listing.total_count is None and (current is None or is_round(listing.geolocations_seen)):
                     with contextlib.suppress(UpstreamRefusedError):  # which a sync tells
                         self._client.require_whole(listing.geolocations_seen)
@@ -64,18 +65,26 @@ class ServiceView:
                 found = self._directory.cache(current.generation).custom()
         return Seen({place.locid: place for place in found}, start, freely)
 
-    def _refuse_what_drives_no_deletion(self, listing: Listing, custom: int, current: Current | None) -> None:
-        """Refuse a capped or unreadable list: what it lacks is not gone, and would be created twice."""
+    def _refuse_what_drives_no_deletion(self, listing: Listing, custom: set[int], current: Current | None) -> None:
+        """Refuse a capped or unreadable list, or one that a sync holds: what it lacks is not gone."""
         _refuse_unreadable(listing)
         if current is None:
             return
         rows = current.published.get("list_rows") or current.published["rows"]  # of the service alone
         expected = self._settings.guard_geolocations * (rows["geolocations"] - rows["custom_geolocations"])
-        seen = listing.geolocations_seen - listing.rejected_geolocations - custom
+        seen = listing.geolocations_seen - listing.rejected_geolocations - len(custom)
         if seen < expected:
             raise UpstreamAnswerError(
                 f"the service's list has {seen} default geolocations, but the published one has "
                 f"{rows['geolocations'] - rows['custom_geolocations']}: it is not trusted; `geolookup sync` says more"
+            )
+        known = set(self._directory.cache(current.generation).custom_digests())
+        if gone := known - custom:
+            gone -= self._directory.local.deleted_here()
+        if too_many_gone(self._settings, len(gone), len(known)):
+            raise UpstreamAnswerError(
+                f"the service's list lacks {len(gone)} of {len(known)} custom geolocations, and none was deleted from "
+                "here: it is not trusted; `geolookup sync` says more"
             )
 
 

@@ -1,8 +1,9 @@
 """Hold a complete list against every place of this machine: what it shows is over, and a person is told of the rest."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
@@ -14,13 +15,17 @@ from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.payload import content_of, values_of
 from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.state.edits.places.concluding import concluded, recognised
-from geolookup.state.edits.places.likeness import Forms, may_be_stored
+from geolookup.state.edits.places.likeness import Forms, like, may_be_stored
 from geolookup.state.edits.places.place import Content, Place, Request, Values
 from geolookup.state.edits.places.reconcile import promised_blocks
 from geolookup.state.generations.cache import digest
 from geolookup.sync.push.telling import Names, why_held, words_of
 
 _DEGREES = {FIELD_NAMES.index(name) for name in DEGREES}
+
+
+#: Tells whether the service did not have a number, or not so, before the create of a place.
+_IsNew: TypeAlias = Callable[[Kept, int], bool]
 
 
 class Stored(NamedTuple):
@@ -66,14 +71,18 @@ def conclude(
             places.append(place)
         else:
             waiting.append(place)
-    learned = _learn(ledger, [known[place.id] for place in places], contents, forms)
-    for place in waiting:
-        if place.number in contents:
-            _note_exact(ledger, known[place.id], contents[place.number])
 
     def mark(number: int) -> str:
         return digest(listed[number])  # when it is asked for: of thousands, few are
 
+    def is_new(kept: Kept, number: int) -> bool:
+        """True if the service did not have this before the create of a place."""
+        return ledger.outbox.baselines.of(kept.before or kept.made).get(number) not in ("", mark(number))
+
+    learned = _learn(ledger, [known[place.id] for place in places], contents, forms, is_new)
+    for place in waiting:
+        if place.number in contents:
+            _note_exact(ledger, known[place.id], contents[place.number])
     before = {
         kept.place.id: ledger.outbox.baselines.of(kept.before or kept.made)
         for kept in known.values()
@@ -165,34 +174,49 @@ def _newest_fields(place: Place) -> Request | None:
     return next((request for request in reversed(place.requests) if request.values), None)
 
 
-def _learn(ledger: Ledger, places: list[Kept], contents: Mapping[int, Content], forms: Forms) -> list[Stored]:
+def _learn(
+    ledger: Ledger, places: list[Kept], contents: Mapping[int, Content], forms: Forms, is_new: _IsNew
+) -> list[Stored]:
     """Take in how the service stores what it said yes to: of each place the newest."""
     learned = []
-    ours = {kept.place.number for kept in places}
-    # What was created is rather there, if just that is there under a number that is nothing of ours.
-    elsewhere = {content.values for number, content in contents.items() if number not in ours}
+    ours = ledger.outbox.numbers()
+    others = {number: content.values for number, content in contents.items() if number not in ours}
+    alike = Counter(content.values for content in contents.values())
     unknown = [
         each.values for kept in places for each in kept.place.requests if each.what == "create" and not each.known
     ]
+
+    def may_be_elsewhere(kept: Kept, found: Values) -> bool:
+        """True if the answer may have named a wrong number: of another create of ours, or of a colleague's."""
+        if (create := kept.place.creating) is None:
+            return False
+        near = (number for number, values in others.items() if like(create.values, values))
+        mine = any(may_be_stored(values, found) for values in unknown)
+        return bool(alike[create.values]) or mine or any(is_new(kept, number) for number in near)
+
+    elsewhere = set(others.values())
     for kept in places:
         place = kept.place
         content = None if place.number is None else contents.get(place.number)
+        # What was created is rather there, if just that is there under a number that is nothing of ours.
         if any(each.what == "create" and each.values in elsewhere for each in place.requests):
             continue
-        if content is not None and (stored := learn(kept, content, forms, unknown)) is not None:
+        if content is not None and (stored := learn(kept, content, forms, may_be_elsewhere)) is not None:
             learned.append(stored)
     ledger.keep_forms(forms)
     return learned
 
 
-def learn(kept: Kept, content: Content, forms: Forms, unknown: Iterable[Values] = ()) -> Stored | None:
+def learn(
+    kept: Kept, content: Content, forms: Forms, may_be_elsewhere: Callable[[Kept, Values], bool] = lambda *_: True
+) -> Stored | None:
     """Take in how the service stores the newest fields that it said yes to, if it is something else.
 
     What a create has sent is there in some form, wherever the number shows one of its blocks or is where it was sent
     to. A field that is as it was before our update tells nothing: a copy of the service may have taken over, or a
     colleague may have undone it. Nor does anything once a list has shown just what was sent: somebody has changed it
-    since. What shows the very same after a person had it sent again is the form of that. If it is what one of the
-    creates of ``unknown`` outcome sent, the answer may have named the wrong number.
+    since. What shows the very same after a person had it sent again is the form of that. Nor what
+    ``may_be_elsewhere`` under another number, unless it is what services commonly make of it.
     """
     place, newest = kept.place, _newest_fields(kept.place)
     if newest is None or not newest.known:
@@ -217,7 +241,7 @@ def learn(kept: Kept, content: Content, forms: Forms, unknown: Iterable[Values] 
             renamed = set()  # its blocks may have been taken over
         if sent == found or not may_be_stored(sent, found, renamed=renamed):
             return None
-        if not may_be_stored(sent, found) and any(may_be_stored(values, found) for values in unknown):
+        if not may_be_stored(sent, found) and may_be_elsewhere(kept, found):
             return None
     forms.learn(sent, found)
     return Stored(kept, sent, found)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from sqlite_utils import Database
 
 
-#: The settings that say which machine edited or pushed last, and in which directory.
-_MACHINE, _HOME = "machine", "home"
+#: The setting that says which machine edited or pushed last, and in which directory.
+_MACHINE = "machine"
 #: The setting that says which service edits were pushed to last.
 UPSTREAM_URL = "upstream_url"
 #: The lines of the history that a person must be told of, and the setting that has the newest that was told.
@@ -135,17 +135,17 @@ class Outbox:
 
     def claim(self) -> str | None:
         """Note that the edits are of this machine and directory: what to say if they were of others, else None."""
-        machine, home = self.setting(_MACHINE), self.setting(_HOME)
-        here = os.path.dirname(self._database.execute("PRAGMA database_list").fetchone()[2])
-        for name, before, now in ((_MACHINE, machine, marks.machine_id()), (_HOME, home, here)):
-            if before != now:
-                self.keep_setting(name, now)
+        this, here = marks.machine_id(), os.path.dirname(self._database.execute("PRAGMA database_list").fetchone()[2])
+        found = self.setting(_MACHINE)
+        machine, _, home = (found or f"{this} {here}").partition(" ")
+        if found != f"{this} {here}":
+            self.keep_setting(_MACHINE, f"{this} {here}")
         twice = "pushes too, what waits in both is sent twice"
-        if machine not in (None, marks.machine_id()):
+        if machine != this:
             self._found_here(self.mark())
             return f"this state is from another machine: if it is a copy, and that machine {twice}"
         # What is not there any more was moved here, and a directory may have several paths.
-        if home is None or not os.path.exists(os.path.join(home, "edits.db")) or os.path.samefile(home, here):
+        if not os.path.exists(os.path.join(home, "edits.db")) or os.path.samefile(home, here):
             return None
         return f"this state is a copy of {home}: if that {twice}"
 

@@ -133,6 +133,23 @@ def test_a_refusal_stays_with_the_edit_that_was_refused(person: Person) -> None:
         assert states == ["queued", "rejected"]
 
 
+@pytest.mark.parametrize("then", ["another value", "taken back"])
+def test_another_edit_of_what_was_refused_is_tried(person: Person, then: str) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "update", locid, "--city", "Potsdam")
+    person.upstream.faults = ["missing"]
+    person("push", exits=3)
+    if then == "taken back":
+        person("custom", "undo", "--run")
+    else:
+        person("custom", "update", locid, "--city", "Spandau")
+    person("push")
+    assert person.there == {-1: ("Berlin" if then == "taken back" else "Spandau", ["10.1.0.0"])}
+    settle()
+    person("sync")
+    assert json.loads(person("outbox", "list", "--json")) == []
+
+
 def test_a_create_that_was_deleted_since_is_not_offered_anew(person: Person) -> None:
     locid = person.creates()
     person.upstream.faults = ["before"]

@@ -325,6 +325,7 @@ class EditSession:
         base = None if before is None else content_of(before.place)
         if base is not None:
             local = self.ledger.place_of(shown, base, seen=self.listed.begun.counter)
+            self.ledger.try_again(local)
         intent = replace(intent, base=base)
         content = intent.applied(base)
         seen = self._seen.setdefault(shown, frozenset() if base is None else base.blocks)

@@ -123,6 +123,11 @@ class Ledger:
         for row in kept.rows.values():
             self.outbox.change(row.id, **({"stored": stored} if row.intent.values else {}), **more)
 
+    def try_again(self, place: int) -> None:
+        """Have what the service refused for a place sent again: a person edits it, and something else is wanted."""
+        for kept in self.read("id = ? AND refused IS NOT NULL", (place,)).values():
+            self.save(kept, replace(kept.place, refused=None))
+
     def made_since(self, kept: Kept, made: int) -> None:
         """Note the baseline of the moment when a place was wanted anew."""
         update(self.database, "places", kept.place.id, {"made": made, "before": None})

@@ -154,6 +154,35 @@ def test_a_service_that_moved_and_numbers_otherwise_gets_nothing_of_another(
         }
 
 
+@pytest.mark.parametrize(
+    ("edit", "blocks"),
+    [
+        (("remove-block", "10.0.1.0/24"), []),
+        (("add-block", "10.0.2.0/24"), [("10.0.2.0", "10.0.2.255")]),
+        (("update", "--areacode", "03"), []),
+        (("delete",), []),
+    ],
+    ids=lambda given: given[0] if isinstance(given, tuple) else "",
+)
+def test_an_undo_writes_nothing_to_the_new_owner_of_a_number(
+    person: Person, edit: tuple[str, ...], blocks: list[tuple[str, str]]
+) -> None:
+    person.upstream.dials = Dials(reuse=True)
+    locid = person.has("10.0.0.0/24", "10.0.1.0/24")
+    person("custom", edit[0], locid, *edit[1:])
+    person.pushes_for_all_to_see()
+    if edit != ("delete",):
+        person.upstream.colleague_changes(-1, None, who="colleague")
+    assert person.upstream.colleague_creates({**TOKYO, "areacode": "03"}, blocks, who="colleague") == -1
+    settle()
+    person("sync", exits=None)
+    person("custom", "undo", "--run")
+    assert ("is gone since" in person.said) is (edit != ("delete",))
+    person("push")
+    assert ours_to(person, -1) == []
+    assert (person.there.get(-2) == ("Berlin", ["10.0.0.0", "10.0.1.0"])) is (edit == ("delete",))
+
+
 @pytest.mark.parametrize("then", ["nothing", "delete", "add-block"])
 def test_a_number_whose_new_owner_took_over_a_block_before_a_list_showed_ours_is_not_written_to(
     person: Person, then: str

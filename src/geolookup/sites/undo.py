@@ -120,13 +120,14 @@ def undo(editor: Editor, *, edits: Sequence[int] = (), last: int = 1) -> Undone:
         before = custom_layer(editor)
         names = {locid: name for name, locid in editor.sites().items()}
         target = _Target({locid: content_of(place) for locid, place in before.items()}, editor.stored(), names)
-        for change in changes:
-            target.reverse(session.now_shown(change.locid), change)
+        numbers = [session.now_shown(change.locid, change.before, change.after) for change in changes]
+        for number, change in zip(numbers, changes, strict=True):
+            target.reverse(number, change)
         target.require_blocks_free()
-        touched = dict.fromkeys(session.now_shown(change.locid) for change in reversed(changes))
+        touched = dict.fromkeys(reversed(numbers))
         found = take_back(editor, {locid: target.layer.get(locid) for locid in touched}, names)
-        made, numbers = _make(editor, session, [*found, *_changes(editor, target, touched, session.forgotten())])
-        put_back = _put_names_back(session, steps, numbers)
+        made, renumbered = _make(editor, session, [*found, *_changes(editor, target, touched, session.forgotten())])
+        put_back = _put_names_back(session, steps, renumbered)
         put_back += _put_vrfs_back(session, steps, target.notes)
         if steps:
             session.steps.undone([step.number for step in steps], by=session.step)

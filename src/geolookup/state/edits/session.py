@@ -20,7 +20,8 @@ from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.payload import content_of, described, geolocation, values_of
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.edits.outbox.schema import insert
-from geolookup.state.edits.places.place import Blocks, Content, Intent
+from geolookup.state.edits.places.concluding import is_another
+from geolookup.state.edits.places.place import Blocks, Content, Intent, Place
 from geolookup.state.edits.steps import SITES, Named, Steps
 from geolookup.state.edits.vrfs import VrfPlaces
 from geolookup.state.generations.cache import Cache, digest
@@ -268,10 +269,20 @@ class EditSession:
         """The number under which lookups show what has a number on this machine."""
         return self._aliases.get(local, local)
 
-    def now_shown(self, once_shown: int) -> int:
-        """The number of what lookups once showed under a number; its own one here if the service has deleted it."""
+    def now_shown(self, once_shown: int, *contents: Content | None) -> int:
+        """The number of what lookups once showed under a number, with these contents: what it was and became.
+
+        Its own one here if it is at the service no more, though the number be another's by now.
+        """
         shown = self.shown(once_shown)
-        return shown if shown in self.layer else self.outbox.deleted_here().get(once_shown, shown)
+        former = self.outbox.former(once_shown)
+        there = self.layer.get(shown)
+        if there is not None and former is not None:
+            found, forms = content_of(there.place), self.ledger.forms()
+            was = [Place(id=0, baseline=content) for content in contents if content is not None]
+            if all(is_another(place, found, forms) for place in was):
+                return former
+        return self.outbox.deleted_here().get(once_shown, shown) if there is None else shown
 
     def local(self, shown: int) -> int:
         """The number on this machine of what lookups show under a number."""

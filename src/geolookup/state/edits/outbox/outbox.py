@@ -199,6 +199,12 @@ class Outbox:
         sql = f"SELECT number FROM places WHERE number IS NOT NULL AND {LIVING}"  # noqa: S608 - our names
         return frozenset(number for (number,) in self._database.execute(sql))
 
+    def former(self, number: int) -> int | None:
+        """The place of ours that had a number before, and has it no more; None if there is none."""
+        sql = "SELECT id FROM places WHERE lost = ? AND number IS NOT lost ORDER BY seen DESC LIMIT 1"
+        found = self._database.execute(sql, (number,)).fetchone()
+        return None if found is None else int(found[0])
+
     def has_number(self, number: int) -> bool:
         """True if a number is bound to a place of ours."""
         sql = f"SELECT 1 FROM places WHERE number = ? AND {LIVING}"  # noqa: S608 - our names

@@ -10,12 +10,14 @@ import pytest
 import geolookup
 from geolookup.cli.app import run as command
 from geolookup.fleet import keys, publish
+from geolookup.fleet.store import Folder
 from geolookup.model.errors import (
     EditError,
     LicenceError,
     SettingsError,
     StateBusyError,
     StateError,
+    StateUnwritableError,
     UnknownVrfError,
     UpstreamAnswerError,
     UpstreamUnavailableError,
@@ -169,6 +171,28 @@ def test_a_second_builder_is_refused_before_it_writes(builder: Builder, tmp_path
     assert {path: path.read_bytes() for path in (tmp_path / "www").rglob("*") if path.is_file()} == before
     with builder.store.locked(), pytest.raises(StateBusyError, match="another machine or process"):
         builder.publish()
+
+
+def test_a_publish_that_fails_elsewhere_leaves_what_is_remembered_of_the_place(
+    builder: Builder, joined: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder.edit_many(40)
+    builder.publish()
+    joined.sync()
+
+    def full(self: Folder, name: str, path: str) -> None:
+        raise StateUnwritableError(f"{name}: No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, "upload", full)
+        with pytest.raises(StateUnwritableError):
+            publish.publish(builder.home, Folder(str(tmp_path / "full")), keys=builder.keys)
+    found = publish.remembered(builder.home)
+    assert found is not None
+    assert found.place == str(builder.store)
+    builder.edit("10.2.0.0/24")
+    builder.publish()
+    assert joined.sync().way["custom"] == "steps"
 
 
 def test_another_builder_with_the_same_keys_takes_over_and_readers_follow(

@@ -180,7 +180,7 @@ class Client:
         except exceptions.DownloadError as error:
             raise _of_download(error, what) from error
         except exceptions.RepositoryError as error:
-            raise UpstreamAnswerError(f"{what}: {_rule(error)}: {reason(error)}") from error
+            raise UpstreamAnswerError(f"{what}: {_rule(error)}") from error
         except OSError as error:
             raise StateUnwritableError(f"{self._folder}: {reason(error)}") from error
 
@@ -246,10 +246,10 @@ def _rule(error: exceptions.RepositoryError) -> str:
     if isinstance(error, exceptions.BadVersionNumberError):
         return "rollback: an older version is served than one that was seen"
     if isinstance(error, exceptions.UnsignedMetadataError):
-        return "not signed by enough of the keys that may"
+        return "not signed by enough of the keys that may: by the keys of another fleet, or of nobody"
     if isinstance(error, exceptions.LengthOrHashMismatchError):
         return "mix and match: a file is not the one that was signed"
-    return "unreadable metadata"
+    return "unreadable metadata: damaged, or of another release"
 
 
 def _versions(updater: Updater) -> tuple[Versions, str]:

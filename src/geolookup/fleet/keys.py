@@ -79,8 +79,14 @@ def publish_key(folder: str | None) -> CryptoSigner:
     if text:
         return _key_of(text.encode("utf-8", "surrogateescape"), ENVIRONMENT)
     if folder is None:
-        raise SettingsError(f"no keys are known here: give --keys DIR, or the publish key in {ENVIRONMENT}")
-    return read_key(os.path.join(folder, PUBLISH_KEY))
+        raise SettingsError(
+            f"no keys are known here: give --keys DIR, or the publish key in {ENVIRONMENT}; `geolookup fleet init DIR` "
+            "makes keys, once for a fleet"
+        )
+    path = os.path.join(folder, PUBLISH_KEY)
+    if not os.path.exists(path):
+        raise SettingsError(f"{path}: is not there: `geolookup fleet init {folder}` makes keys, once for a fleet")
+    return read_key(path)
 
 
 def _key_of(text: bytes, where: str) -> CryptoSigner:

@@ -209,7 +209,8 @@ class _Publish:
 
     def _own(self) -> None:
         """See that this builder is the only one that publishes there, before anything is written."""
-        self._save()  # or the next publish would be another builder's
+        if remembered(self._home) is None:
+            self._save()  # or the next publish would be another builder's
         mine = json.dumps({"builder": self.memory.builder, "host": platform.node()}).encode()
         found = self._store.read(OWNER, _MOST_METADATA)
         if found is None and self._store.claim(OWNER, mine):

@@ -6,12 +6,13 @@ All else on the server is ``blobs/SHA256``, compressed by Zstandard. A file come
 
 import hashlib
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from geolookup.base.reasons import reason
 from geolookup.model.errors import UpstreamAnswerError
+from geolookup.state.packs.patch import zstandard
 
 FORMAT_VERSION = 1
 #: The one target of the signed metadata.
@@ -132,22 +133,15 @@ class _Version(msgspec.Struct):
     version: int
 
 
-class Packed(NamedTuple):
-    """A file that was compressed: the blob, and the path at which it stands."""
-
-    blob: Blob
-    path: str
-
-
 def packed(data: bytes) -> bytes:
     """Bytes compressed by Zstandard."""
-    return bytes(_zstd().compress(data, level=_LEVEL))
+    return bytes(zstandard().compress(data, level=_LEVEL))
 
 
-def pack_file(path: str, target: str) -> Packed:
+def pack_file(path: str, target: str) -> Blob:
     """Compress a file into a new one, piece by piece."""
     digest, size = hashlib.sha256(), 0
-    machine = _zstd().ZstdCompressor(level=_LEVEL)
+    machine = zstandard().ZstdCompressor(level=_LEVEL)
     with open(path, "rb") as file, open(target, "xb") as out:
         while True:
             data = file.read(_PIECE_BYTES)
@@ -156,7 +150,7 @@ def pack_file(path: str, target: str) -> Packed:
             size += len(more)
             out.write(more)
             if not data:
-                return Packed(Blob(digest.hexdigest(), size), target)
+                return Blob(digest.hexdigest(), size)
 
 
 def unpack_file(path: str, target: str, most_bytes: int) -> None:
@@ -164,7 +158,7 @@ def unpack_file(path: str, target: str, most_bytes: int) -> None:
 
     :raises ValueError: if it is not what `pack_file` writes, or longer than it may be
     """
-    zstd = _zstd()
+    zstd = zstandard()
     machine = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _LONGEST_WINDOW})
     size = 0
     try:
@@ -185,7 +179,7 @@ def unpack_file(path: str, target: str, most_bytes: int) -> None:
 
 
 def _unpacked(data: bytes, most_bytes: int) -> bytes:
-    zstd = _zstd()
+    zstd = zstandard()
     machine = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _LONGEST_WINDOW})
     try:
         found = bytes(machine.decompress(data, most_bytes))
@@ -194,11 +188,3 @@ def _unpacked(data: bytes, most_bytes: int) -> bytes:
     if not machine.eof:
         raise ValueError("it was cut short, or is too long")
     return found
-
-
-def _zstd() -> Any:
-    try:
-        from compression import zstd  # type: ignore[import-not-found]
-    except ImportError:
-        from backports import zstd
-    return zstd

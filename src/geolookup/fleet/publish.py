@@ -415,7 +415,7 @@ class _Publish:
         target = f"{path}.zst"
         files.remove_file(target)
         with files.file_errors(target):
-            blob, _ = content.pack_file(path, target)
+            blob = content.pack_file(path, target)
         self._put_blob(blob, target)
         files.remove_file(target)
         return blob

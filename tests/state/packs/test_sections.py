@@ -142,4 +142,4 @@ def test_a_night_takes_at_most_three_hundredths_of_the_index(tmp_path: Path) -> 
         owner[some] = rng.choice(owner, len(some))
         first[some[::2]] += rng.integers(0, 255, len(some[::2])).astype(np.uint32)
         said[rng.choice(count, count // 10, replace=False)] = rng.integers(0, 1 << 30, count // 10)
-    assert _came_back(str(tmp_path)) < pack_file(str(tmp_path / "new"), str(tmp_path / "whole")).blob.bytes * 0.03
+    assert _came_back(str(tmp_path)) < pack_file(str(tmp_path / "new"), str(tmp_path / "whole")).bytes * 0.03

@@ -160,7 +160,7 @@ def apply_patch(patch: Patch, base: str, path: str) -> None:
     except BaseException as error:
         if os.path.exists(path):
             os.unlink(path)
-        if isinstance(error, ValueError | KeyError | TypeError | IndexError | GeoLookupError | _zstd().ZstdError):
+        if isinstance(error, ValueError | KeyError | TypeError | IndexError | GeoLookupError | zstandard().ZstdError):
             raise StateDamagedError(f"{patch.path}: cannot be unpacked: {reason(error)}") from error
         raise
 
@@ -194,7 +194,8 @@ def _window(begin: int, end: int, items: int, base_items: int, item_bytes: int) 
     return max(0, at - slack), min(base_items, at + end - begin + slack)
 
 
-def _zstd() -> Any:
+def zstandard() -> Any:
+    """The module for Zstandard: a part of Python from 3.14 on."""
     try:
         from compression import zstd  # type: ignore[import-not-found]
     except ImportError:
@@ -203,7 +204,7 @@ def _zstd() -> Any:
 
 
 def _compressed(pieces: list[bytes], before: bytes) -> bytes:
-    zstd = _zstd()
+    zstd = zstandard()
     kind = zstd.CompressionParameter
     options = {kind.compression_level: 6, kind.window_log: _WINDOW_LOG, kind.hash_log: 22, kind.chain_log: 21}
     machine = zstd.ZstdCompressor(options=options, zstd_dict=_prefix(before))
@@ -214,11 +215,11 @@ def _compressed(pieces: list[bytes], before: bytes) -> bytes:
 
 
 def _decompressed(data: bytes, before: bytes) -> bytes:
-    zstd = _zstd()
+    zstd = zstandard()
     options = {zstd.DecompressionParameter.window_log_max: _WINDOW_LOG}
     return bytes(zstd.decompress(data, zstd_dict=_prefix(before), options=options))
 
 
 def _prefix(before: bytes) -> Any:
     # Shorter ones are refused.
-    return _zstd().ZstdDict(before, is_raw=True).as_prefix if len(before) >= 8 else None
+    return zstandard().ZstdDict(before, is_raw=True).as_prefix if len(before) >= 8 else None

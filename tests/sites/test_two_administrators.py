@@ -273,8 +273,12 @@ def test_a_site_that_a_colleague_renamed_is_asked_for_and_not_named_back_without
         apply(editor, mine)
     apply(editor, mine, THEIRS)
     assert cities(editor) == {"Bonn head office": "Bonn", "Ulm": "Ulm"}
-    apply(editor, mine, Keep(sites={"Bonn": "mine"}))
-    assert cities(editor) == {"Bonn": "Bonn am Rhein", "Ulm": "Ulm"}
+    assert not apply(editor, mine).changes, "what was said holds as long as neither changes"
+    assert cities(editor) == {"Bonn head office": "Bonn", "Ulm": "Ulm"}
+    edited(mine, ",Bonn am Rhein,,50.73", ",Bonn,,50.73")
+    made = apply(editor, mine, Keep(sites={"Bonn": "mine"}))
+    assert (made.renamed, len(made.edits)) == (1, 0)
+    assert cities(editor) == {"Bonn": "Bonn", "Ulm": "Ulm"}
 
 
 def test_a_colleagues_time_zone_is_asked_for_and_one_that_the_file_does_not_say_stays(

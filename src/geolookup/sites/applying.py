@@ -31,8 +31,8 @@ class Planned:
 
     @property
     def number(self) -> int:
-        """The number of steps."""
-        return (0 if self.sites is None else len(self.sites.edits)) + (
+        """The number of steps, other names among them."""
+        return (0 if self.sites is None else len(self.sites.edits) + self.sites.renamed) + (
             0 if self.vrfs is None else len(self.vrfs.changes)
         )
 

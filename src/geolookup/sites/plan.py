@@ -4,6 +4,7 @@ A site of the file is a geolocation by its name. If an earlier file did not name
 is looked for: one with the same content, so that nothing is created twice.
 """
 
+import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from geolookup.model.types import Geolocation, IPBlock
 from geolookup.settings.table import Settings
 from geolookup.sites.changes import Change, Kind, block_changes, custom_layer, in_order, make, take_back
 from geolookup.sites.claims import Claims
-from geolookup.sites.since import Asked, Conflict, Keep, Since, digest_of, require_kept
+from geolookup.sites.since import DECIDED, Asked, Conflict, Keep, Since, digest_of, require_kept
 from geolookup.sites.site import Problems, Site, block_text, refuse_repetitions, refuse_wrong_fields
 from geolookup.sites.summary import Elsewhere, Owner, Summary
 from geolookup.sources.outlines import is_far
@@ -53,6 +54,11 @@ class SitesPlan:
     def edits(self) -> tuple[Change, ...]:
         """The steps that change anything but names."""
         return tuple(change for change in self.changes if change.kind is not Kind.CLAIM)
+
+    @property
+    def renamed(self) -> int:
+        """The number of geolocations that get another name."""
+        return sum(change.kind is Kind.CLAIM and change.was is not None for change in self.changes)
 
 
 def plan_sites(
@@ -120,6 +126,9 @@ def apply_sites(
                 raise where[step.site].error(str(error)) from error
         said = {site.name: site.time_zone for site in planner.sites if site.time_zone is not None}
         editor.keep_sites(names, file=file, time_zones=said)
+        if planner.theirs != planner.since.decided:
+            decided = json.dumps(planner.theirs)
+            editor.sessions.ask(lambda session: session.outbox.keep_setting(DECIDED, decided))
         editor.sessions.ask(lambda session: session.steps.note_apply(""))
     return replace(plan, changes=tuple(made), names=names)
 
@@ -211,6 +220,10 @@ class _Planner:
         self.sites = sites
         self._keep = keep
         self._conflicts: list[Conflict] = []
+        #: The names of the file whose geolocations somebody renamed, each with the name that it has.
+        self._renamed: dict[str, str] = {}
+        #: The sites of which what others did stays, each with what a person said that of.
+        self.theirs: dict[str, list[str]] = {}
         self._prune_all = prune_all
         self._bad = bad
         self._takes = takes
@@ -224,7 +237,7 @@ class _Planner:
         #: The name and time zone that each geolocation has.
         self._called = {locid: (name, zones.get(name, "")) for name, locid in editor.sites().items()}
         sent = {locid: fields for locid, (fields, kept) in self._stored.items() if self._has(locid, kept)}
-        self._since = editor.sessions.ask(lambda session: Since(session, sites, sent=sent))
+        self.since = editor.sessions.ask(lambda session: Since(session, sites, sent=sent))
         self._not_kept: list[str] = []
         self._cities: dict[tuple[str, ...], City | None] = {}
         self._of_cities: list[str] = []
@@ -257,7 +270,7 @@ class _Planner:
         staying = [place for locid, place in self._layer.items() if locid not in decided]
         others = _owners(staying)
         found = [
-            Change(kind=Kind.CLAIM, site=name, locid=locid, was=former.get(locid))
+            Change(kind=Kind.CLAIM, site=name, locid=locid, was=former.get(locid, self._renamed.get(name)))
             for name, locid in claims.items()
             if name in names
         ]
@@ -303,11 +316,15 @@ class _Planner:
         known = {name: locid for name, locid in self._editor.sites().items() if locid in layer or locid in deleted}
         names = {name: locid for name, locid in known.items() if name in in_file}
         # What somebody renamed since is still this site: whose name stays is asked.
-        lost = {site.name: self._since.former(site.name) for site in sites if site.name not in names}
+        called = {name: known.get(version[0]) for name, version in self.since.decided.items()}
+        lost = {
+            site.name: self.since.former(site.name) or called.get(site.name) for site in sites if site.name not in names
+        }
         renamed: dict[str, int] = {}
         for name, locid in lost.items():
             if locid in layer and locid in self._called and locid not in {*names.values(), *renamed.values()}:
                 renamed[name] = locid
+        self._renamed = {name: self._called[locid][0] for name, locid in renamed.items()}
         names |= renamed
         governed = known.values() | deleted.keys()
         then = {locid: content_of(place) for locid, place in layer.items()} | unsent
@@ -332,16 +349,20 @@ class _Planner:
 
     def _kept(self, keep: Keep, names: dict[str, int], doomed: list[int], former: dict[int, str]) -> list[int]:
         """Leave as it is what others changed since the file was made, if that shall be kept: what is deleted then."""
-        since, known = self._since, self._editor.sites()
+        since, known = self.since, self._editor.sites()
         asked = Asked(keep, self._conflicts, self._bad)
         sites: list[Site] = []
         for site in self.sites:
             place = self._layer.get(names.get(site.name, 0))
             called = None if place is None else self._called.get(place.locid)
             found = since.of(site, place, known.get(site.name, since.former(site.name)), called)
-            if not asked.stays(found, site.where):
+            version = since.version(site, place, called)
+            decided = found is None and keep.of(site.name) is None and since.decided.get(site.name) == version
+            if not decided and not asked.stays(found, site.where):
                 sites.append(site)
-            elif place is None:
+                continue
+            self.theirs[site.name] = version
+            if place is None:
                 names.pop(site.name, None)
             else:
                 name = site.name if called is None else called[0]

@@ -5,6 +5,7 @@ last apply. What a service brought by itself is told only by a digest.
 """
 
 import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
@@ -21,6 +22,8 @@ from geolookup.state.edits.steps import Line
 
 #: Whose version of a site is kept: ``theirs`` is what it is now, ``mine`` what the file says.
 Whose = Literal["theirs", "mine"]
+#: What edits.db keeps by this name: the sites of which a person said that theirs stays, each with the two versions.
+DECIDED: Final = "sites_theirs"
 _LETTERS: Final = bytes.maketrans(b"0123456789abcdef", b"abcdefghijklmnop")
 _DIGEST_LETTERS: Final = 12
 _MOST_NAMED: Final = 20
@@ -166,6 +169,8 @@ class Since:
         self._session = session
         self._vrf = vrf
         self._sent = sent
+        #: Of each site of which a person has said that theirs stays, the `version` of which it was said.
+        self.decided: dict[str, list[str]] = json.loads(session.outbox.setting(DECIDED) or "{}")
         moments = [site.made_at for site in sites if site.made_from]
         moment = max(moments, default="")
         base = 0 if moment else session.steps.applied(vrf)
@@ -190,6 +195,13 @@ class Since:
                         self._labels.setdefault(shown, (line, (name, was.time_zone)))
                 if became is not None:
                     self._gave[session.shown(became.locid)] = line
+
+    @staticmethod
+    def version(site: Site, place: Geolocation | None, called: tuple[str, str] | None) -> list[str]:
+        """A site as it is called, and is, and as the file has it: until that changes, a person has said what stays."""
+        mine = digest_of(Content(values_of(site.fields), frozenset(site.blocks)))
+        theirs = "" if place is None else digest_of(content_of(place))
+        return [*(called or ("", "")), theirs, mine, site.time_zone or ""]
 
     def of(
         self,

@@ -36,7 +36,7 @@ class Dials:
     ``squeezed`` takes the blanks out of postal codes, ``short`` cuts those of nine digits to five, ``numbers`` stores
     dmacode and areacode as numbers do, without leading zeros, and ``single`` coordinates in single precision.
     ``ignored`` are fields that it stores always so. ``cap`` is how many geolocations a list has at most, without a
-    word, unless more are asked for.
+    word, unless more are asked for. ``counts_all`` has it declare the count of all with a filtered list, too.
 
     ``lag_s`` is how far behind lists are, ``late_s`` the most seconds until a lost request is applied.
     """
@@ -51,6 +51,7 @@ class Dials:
     numbers: bool = False
     single: bool = False
     cap: int | None = None
+    counts_all: bool = False
     ignored: tuple[tuple[str, Any], ...] = ()
     lost: float = 0.0
     late_s: float = 0.0

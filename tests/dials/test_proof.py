@@ -35,6 +35,14 @@ def test_a_list_that_a_sync_holds_proves_nothing_to_a_push(person: Person, tmp_p
     assert person.there[-4][0] == "Potsdam"
 
 
+def test_a_service_that_counts_all_geolocations_of_a_filtered_list_takes_updates(person: Person) -> None:
+    person.upstream.dials = Dials(counts_all=True)
+    locid = person.has("10.1.0.0/24")
+    person("custom", "update", locid, "--postalcode", "10115")
+    person("push")
+    assert person.upstream.places[-1].as_fields()["postalcode"] == "10115"
+
+
 def test_a_list_that_is_capped_without_a_word_proves_nothing_to_a_push(person: Person) -> None:
     person.upstream.dials = Dials(cap=16)
     for number in range(15):

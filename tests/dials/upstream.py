@@ -177,10 +177,12 @@ class Upstream:
     def _list(self, query: Mapping[str, str], etag: str | None) -> Response:
         filters = {name: query[name].casefold() for name in _FILTERS if query.get(name)}
         rows = [_DEFAULT, *(_row(locid, place) for locid, place in self._seen().items())]
+        everything = len(rows)
         rows = [row for row in rows if all(str(row[name]).casefold() == text for name, text in filters.items())]
         if not filters and "top" not in query:
             self.lists += 1
-        count = (("x-total-count", str(len(rows))),) if self.dials.cap is None else ()
+        declared = everything if self.dials.counts_all else len(rows)
+        count = (("x-total-count", str(declared)),) if self.dials.cap is None else ()
         rows = rows[: self.dials.cap if "top" not in query else None]
         found = json.dumps(rows, ensure_ascii=False).encode()
         now = f'"{hashlib.sha256(found).hexdigest()[:16]}"'

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from geolookup.base.garbage import give_back
 from geolookup.exports import licences, networks
 from geolookup.exports.networks import Networks
 from geolookup.exports.parts import Column, Parts, column_of, parts_of
@@ -193,6 +194,7 @@ def _places(
     places = slots.places(kept, source_of[kept], facts)
     for reader in readers:
         reader.let_go()  # all of it was copied
+    give_back()
     six = _without_weak(six, places.weak)
     found_names = {names[number] for number in np.unique(places.source).tolist()}
     answering = tuple(name for name in names if name in found_names)

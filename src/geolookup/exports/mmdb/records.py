@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from geolookup.base.garbage import give_back
 from geolookup.exports.answers import Answers
 from geolookup.exports.content import CUSTOM, Content, Places, Progress
 from geolookup.exports.networks import Networks
@@ -119,13 +120,17 @@ class _Writer:
 
     def _joined(self, parts: Sequence[_Part]) -> Iterator[tuple[bytes, int]]:
         """The members of each record, and their number. All that is pooled is so before the first."""
-        chosen = [[*(self._key(part.key) + value for value in part.values), b""] for part in parts]  # -1 is for none
+        for part in parts:
+            key, values = self._key(part.key), part.values
+            for at, value in enumerate(values):  # in its place: there are as many of some as there are records
+                values[at] = key + value
+            values.append(b"")  # -1 is for none
 
         def rows() -> Iterator[tuple[bytes, int]]:
             for begin in range(0, len(self._uses), _AT_ONCE):
                 numbers = [part.which[begin : begin + _AT_ONCE] for part in parts]
                 counts = np.sum(np.array(numbers).reshape(len(parts), -1) >= 0, axis=0).tolist()
-                columns = [[values[at] for at in own.tolist()] for values, own in zip(chosen, numbers, strict=True)]
+                columns = [[part.values[at] for at in own.tolist()] for part, own in zip(parts, numbers, strict=True)]
                 yield from zip(map(b"".join, zip(*columns, strict=True)), counts, strict=True)
 
         return rows() if parts else repeat((b"", 0), len(self._uses))
@@ -278,6 +283,7 @@ class _Places(_Writer):
             column[self._is_given & (columns[4] < 0)] = NO_DEGREES
         first, which = distinct_rows(columns)
         columns = [column[first] for column in columns]
+        give_back()
         degrees = {name: columns[at].view(np.float64) for at, name in enumerate(("latitude", "longitude"))}
         values = [b""] * len(first)
         made = np.flatnonzero(columns[4] < 0)

@@ -370,7 +370,11 @@ def test_names_of_sites_and_routing_domains_are_there_for_commands_on_a_reader(
     joined.sync()
     monkeypatch.setenv("GEOLOOKUP_HOME", joined.home)
     assert answer("10.7.0.1")[0]["site"] == "Head office"
-    assert answer("10.7.0.1", "--vrf", "plant")[0]["city"] == "Bergen"
+    found = answer("10.7.0.1", "--vrf", "plant")[0]
+    assert (found["city"], found["site"], found["vrf"]) == ("Bergen", "Plant 1", "plant")
+    for vrf, site in (("", "Head office"), ("plant", "Plant 1")):
+        covering = answer("explain", "10.7.0.1", "--vrf", vrf)["covering"]
+        assert (covering[0]["site"], covering[0]["wins"]) == (site, True)
 
 
 def test_a_backup_of_a_reader_goes_on_as_a_reader_that_refuses_older_states(

@@ -19,7 +19,7 @@ from geolookup.model.types import Geolocation, IPBlock, Layer, Match
 from geolookup.state.base.clock import age_s
 from geolookup.state.base.current import Current, Published, cache_path
 from geolookup.state.base.marks import Begun
-from geolookup.state.base.parts import SERVICE, parts_of, snapshot_path
+from geolookup.state.base.parts import SERVICE, is_received, parts_of, snapshot_path
 from geolookup.state.base.sqlite import GLANCE_WAIT_S
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.local import LocalEdits
@@ -111,7 +111,9 @@ def explain(
                 )
     custom = _CustomLayer([], [])
     if snapshot.has_custom:  # else the local edits leave nothing that could cover an address
-        custom = _custom_layer(home, current, of_blocks, (family, value), is_past=is_past)
+        known_alone = is_past or is_received(current.published)  # a reader of a fleet has no edits, either
+        of_custom = None if of_blocks is None or of_blocks.locid < FIRST_LOCID else of_blocks
+        custom = _custom_layer(home, current, of_custom, (family, value), is_past=known_alone)
     layer = custom.laid
     if all(part.kind != SERVICE for part in parts):
         layer = [replace(laid, edits=()) for laid in layer]

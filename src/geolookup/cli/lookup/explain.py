@@ -8,6 +8,7 @@ import click
 
 from geolookup.cli import exit_codes, output
 from geolookup.cli.options import as_of_option, json_option, vrf_option
+from geolookup.model.errors import EditError
 from geolookup.model.reports import AnswerSince, Explanation, FactsSince
 from geolookup.settings.times import in_words, shown
 from geolookup.sync import opening
@@ -33,17 +34,21 @@ def explain(address: str, as_of: str | None, vrf: str | None, as_json: bool) -> 
     with opening.open_or_build(as_of=as_of, vrf=vrf) as geo:
         found = geo.explain(address)
     whose = next((item.vrf for item in found.covering if item.vrf), "")
-    names = _site_names(whose) if any(item.layer == "custom" for item in found.covering) else {}
+    names = _site_names(found, whose) if any(item.layer == "custom" for item in found.covering) else {}
     output.emit(as_json, lambda: explanation_object(found, names), lambda: _explanation_text(found, names))
     return exit_codes.NOT_COVERED if found.match is None and not found.facts else exit_codes.DONE
 
 
-def _site_names(vrf: str) -> dict[int, str]:
+def _site_names(found: Explanation, vrf: str) -> dict[int, str]:
+    """The names of sites; on a reader of a fleet, which has no edits, that of the answer."""
     from geolookup.sync.opening import edit_or_build  # late: most answers need no edits
 
-    with edit_or_build() as editor:
-        of_vrf = editor.vrf_places(vrf) if vrf else {}
-        return {**editor.site_names(), **{place.locid: name for name, place in of_vrf.items()}}
+    try:
+        with edit_or_build() as editor:
+            of_vrf = editor.vrf_places(vrf) if vrf else {}
+            return {**editor.site_names(), **{place.locid: name for name, place in of_vrf.items()}}
+    except EditError:
+        return {found.match.locid: found.match.site} if found.match is not None and found.match.site else {}
 
 
 def explanation_object(found: Explanation, names: Mapping[int, str]) -> dict[str, Any]:

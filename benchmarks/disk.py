@@ -1,7 +1,7 @@
 """What seven similar nights keep on the disk, beside one; and how long packing takes, unpacking, and going back.
 
 A night changes one block in a hundred: half of these belong to another place, a quarter goes, a quarter comes. Once as
-a file's blocks, once as a list of a service; with ``--large`` as many as DB-IP City Lite has.
+a file's blocks, once as a list of a service, in several sizes; with ``--large`` as many as DB-IP City Lite has.
 """
 
 import json
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import MIB, arguments, child, load_average, print_table
-from benchmarks.data import FULL, SMALL, DataSet
+from benchmarks.data import FULL, PEER, SMALL, DataSet
 from benchmarks.figures import record
 from benchmarks.generator import SEED, Size, locations
 from geolookup.sources.blocks import Batch, BlocksV4, BlocksV6
@@ -27,7 +27,6 @@ from geolookup.state.base.clock import now_text
 from geolookup.state.base.current import generation_path
 from geolookup.state.base.parts import parts_of, snapshot_path
 from geolookup.state.generations import packing
-from geolookup.state.generations.cache import Cache
 from geolookup.state.packs.reading import readable
 from geolookup.state.publishing.catalogue import Generations
 from geolookup.state.publishing.directory import StateDirectory
@@ -36,6 +35,10 @@ from geolookup.sync.pull.staging import ColumnStaging, Staged, Staging, earlier_
 
 #: As many of each as DB-IP City Lite has.
 _LARGE = Size(name="large", v4=3_678_154, v6=4_393_989, locations=566_833)
+#: Of a file some 10 and 30 MB; a list's 10 MB and 40 MB are those of the two smaller sizes of all benchmarks.
+_TEN = Size(name="10 MB", v4=775_000, v6=225_000, locations=27_000)
+_THIRTY = Size(name="30 MB", v4=2_200_000, v6=650_000, locations=76_000)
+_SIZES = {"file": (_TEN, _THIRTY), "list": (SMALL, PEER)}
 _NIGHTS = 7
 _ARRAYS = ("first4", "last4", "bits4", "owner4", "first6", "last6", "bits6", "owner6")
 _NUMBERS_BEGIN = 1_000_000_000
@@ -64,7 +67,7 @@ def _nights(data: DataSet) -> Iterator[DataSet]:
 def _as_file(data: DataSet, candidate: Candidate, before: str | None) -> Staged:
     places = Places()
     numbers = np.array([places.add(PlaceFields(*fields)) for fields in locations(data.size.locations)], np.uint32)
-    earlier = () if before is None else earlier_places(Cache(before))
+    earlier = () if before is None else [earlier_places(before)]
     numbering = Numbering(earlier, following=_NUMBERS_BEGIN, taken=frozenset())
     full, none = np.uint64(0xFFFF_FFFF_FFFF_FFFF), np.empty(0, np.uint32)
     nothing = BlocksV6(*(np.empty(0, np.uint64) for _ in range(4)), none)
@@ -94,7 +97,7 @@ def _publish(form: str, data: DataSet, home: str) -> None:
         current = run.current
         before = None
         if form == "file" and current is not None:
-            before = os.path.join(snapshot_path(home, parts_of(current.published)[0].snapshot), "cache.db")
+            before = os.path.join(snapshot_path(home, parts_of(current.published)[0].snapshot), "index")
         staged = _as_file(data, candidate, before) if form == "file" else _as_list(data, candidate)
         url = None if form == "file" else "http://127.0.0.1:9"
         source: dict[str, Any] = {"name": "file", "kind": "mmdb"} if form == "file" else {"began_at": now_text()}
@@ -152,8 +155,7 @@ def _measure(form: str, size: Size, folder: str) -> list[str]:
         last = packs[-1]
         opened, rows = step("open", _NIGHTS - 2), step("rows", _NIGHTS - 2)
         back = step("rollback", _NIGHTS - 1)
-    if form == "list" and size is not SMALL:
-        record("disk/nights/times", kept / one)
+    record(f"disk/nights/{form} {size.name}/times", kept / one)
     return [
         f"{form}, {size.blocks / 1e6:.1f} M",
         *(f"{number / MIB:.0f}" for number in (one, index, kept)),
@@ -167,13 +169,16 @@ def main() -> None:
     """Print one table."""
     parser = arguments(__doc__)
     parser.add_argument("--large", action="store_true", help="as many blocks as DB-IP City Lite has")
+    parser.add_argument("--full", action="store_true", help="4.5 million blocks")
     parser.add_argument("--form", choices=("file", "list"), action="append", help="only this one")
     options = parser.parse_args()
     if options.child:
         home, what, number = options.child
         print(json.dumps(_timed(home, what, int(number))))
         return
-    size = _LARGE if options.large else SMALL if options.small else FULL
+    forms = options.form or tuple(_SIZES)
+    one = _LARGE if options.large else SMALL if options.small else FULL if options.full else None
+    sizes = [(form, size) for form in forms for size in (_SIZES[form] if one is None else (one,))]
     os.makedirs(options.data, exist_ok=True)
     print_table(
         f"Seven nights, 1 % of the blocks changed in each (target: kept at most 1.5 times one; seed {SEED})",
@@ -181,7 +186,7 @@ def main() -> None:
             *("blocks", "one MiB", "index", "kept MiB", "times one"),
             *("pack s", "CPU s", "peak MiB", "open CPU s", "rows CPU s", "back CPU s"),
         ),
-        [_measure(form, size, options.data) for form in options.form or ("file", "list")],
+        [_measure(form, size, options.data) for form, size in sizes],
         "pack: of the last night, after its publish; peak: the greatest of all nights, each in a process of its own;",
         "open: an older generation for lookups; rows: its rows as well; back: to the generation before",
         f"load average {load_average()}",

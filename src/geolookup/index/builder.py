@@ -65,6 +65,8 @@ class IndexBuilder:
         self._layer = layer
         self._sign = -1 if layer == "custom" else 1
         self._written = False
+        #: False once `write` has met two blocks that overlap.
+        self.disjoint = True
         self._texts: dict[str, int] | Texts = {"": 0} if folder is None else Texts(folder)
         self._folder = folder
         self._seen: Seen | set[int] = set() if folder is None else Seen()
@@ -462,6 +464,7 @@ class IndexBuilder:
                 add(*starts, slots)
             starts, slots = flattener.finish()
             add(*starts, slots)
+            self.disjoint &= not flattener.overlaps
         return sections.finish({"blocks_v4": self._added[4], "blocks_v6": self._added[6]})
 
     def _ranks(self, slots: flatten.U32) -> flatten.Array:

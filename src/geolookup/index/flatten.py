@@ -118,6 +118,8 @@ class Flattener:
         #: One past the newest disjoint piece that was handed on, and its slot.
         self._next = 0
         self._slot = EMPTY
+        #: True once two blocks overlapped.
+        self.overlaps = False
 
     def add(self, columns: Sequence[Array], arrival: Array | None = None) -> tuple[tuple[Array, ...], U32]:
         """Add blocks: the columns are their first and last addresses (each in one column, or in two halves) and slots.
@@ -139,6 +141,7 @@ class Flattener:
         self._reached = max(self._reached, _highest(last)) if rest == count else -1
         rows, overlapping = [row[:rest] for row in rows], overlapping[:rest]
         if overlapping.any() or self._sweep.is_open:
+            self.overlaps = True
             # What comes begins here or later.
             settled = _address(first, count - 1) if rest == count else _END
             rows = self._swept(rows, overlapping, settled)

@@ -4,82 +4,116 @@ Two places are equal if all fields are. A number that was given is never given t
 place has gone: so an old number in a log still means what it meant.
 """
 
+import functools
 import hashlib
-import struct
-from collections.abc import Collection, Iterable
-from typing import Any, TypeAlias
+import math
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
-from geolookup.index.flatten import I64
+from geolookup.index.flatten import I64, Array
 from geolookup.model.fields import DEGREES, FIRST_OWN_LOCID, TEXT_NAMES
-from geolookup.sources.places import PlaceFields, Places, degrees_of, texts_of
+from geolookup.sources.places import PlaceFields, degrees_of, texts_of
 
-_DIGEST_BYTES = 16
-_pack_degrees = struct.Struct("<" + "?d" * len(DEGREES)).pack
-_pack_lengths = struct.Struct(f"<{len(TEXT_NAMES)}I").pack
+DIGEST_BYTES = 16
+_KIND = np.dtype(f"V{DIGEST_BYTES}")
+#: What stands for a place: the digests of its texts, and its degrees.
+_ROW = np.dtype([*((name, _KIND) for name in TEXT_NAMES), *((name, "<f8") for name in DEGREES)])
+_ROWS_A_STEP = 1 << 14
 _Digests: TypeAlias = np.ndarray[Any, np.dtype[np.void]]
 
 
+def digests_of_texts(texts: Iterable[bytes]) -> _Digests:
+    """128 bits that stand for each of these texts, in UTF-8."""
+    return np.frombuffer(b"".join([_digest(text) for text in texts]), _KIND)
+
+
+def digests_of(texts: Mapping[str, Array], degrees: Mapping[str, Array], of_texts: _Digests) -> bytes:
+    """128 bits for each of many places in columns, joined: equal for equal places.
+
+    ``texts`` has by field the numbers of texts among ``of_texts``, ``degrees`` numbers or NaN.
+    """
+    found = []
+    count = len(texts[TEXT_NAMES[0]])
+    for begin in range(0, count, _ROWS_A_STEP):
+        part = slice(begin, begin + _ROWS_A_STEP)
+        rows = np.empty(min(_ROWS_A_STEP, count - begin), _ROW)
+        for name in TEXT_NAMES:
+            rows[name] = of_texts[texts[name][part]]
+        for name in DEGREES:
+            # Adding zero makes 0.0 of -0.0, which is equal to it and has other bytes; so have those that are not known.
+            rows[name] = np.where(np.isnan(degrees[name][part]), math.nan, degrees[name][part] + 0.0)
+        found += [_digest(row) for row in rows.view(f"V{_ROW.itemsize}").tolist()]
+    return b"".join(found)
+
+
 def place_digest(place: PlaceFields) -> bytes:
-    """128 bits that stand for all fields: equal for equal places."""
-    # Whether each is known, and its value; adding zero makes 0.0 of -0.0, which is equal to it and has other bytes.
-    known = [part for value in degrees_of(place) for part in (value is not None, (value or 0.0) + 0.0)]
-    coordinates = _pack_degrees(*known)
-    # A text may hold any character, so their lengths say where each ends.
-    encoded = [text.encode("utf-8") for text in texts_of(place)]
-    lengths = _pack_lengths(*map(len, encoded))
-    return hashlib.blake2b(b"".join((lengths, *encoded, coordinates)), digest_size=_DIGEST_BYTES).digest()
+    """`digests_of` for one place."""
+    own = b"".join([_known_digest(text) for text in texts_of(place)])
+    degrees = [math.nan if value is None else value + 0.0 for value in degrees_of(place)]
+    return _digest(own + np.array(degrees, "<f8").tobytes())
+
+
+def _digest(octets: bytes) -> bytes:
+    return hashlib.blake2b(octets, digest_size=DIGEST_BYTES).digest()
+
+
+@functools.lru_cache(1 << 14)
+def _known_digest(text: str) -> bytes:
+    return _digest(text.encode("utf-8"))
+
+
+class Numbered(NamedTuple):
+    """Places that have numbers: the numbers, and the digests of the places, joined."""
+
+    locids: I64
+    digests: bytes
+
+    @classmethod
+    def of(cls, places: Iterable[tuple[int, PlaceFields]]) -> Self:
+        """A few places with their numbers."""
+        listed = [*places]
+        return cls(np.array([locid for locid, _ in listed], np.int64), b"".join([place_digest(at) for _, at in listed]))
 
 
 class Numbering:
-    """Gives a source's places their numbers, by what the source's last snapshot says.
+    """Gives a source's places their numbers, by what the source's last snapshots say.
 
     It keeps 24 bytes for each earlier place.
     """
 
     def __init__(
-        self,
-        earlier: Iterable[tuple[int, PlaceFields]] = (),
-        *,
-        following: int = FIRST_OWN_LOCID,
-        taken: Collection[int] = (),
+        self, earlier: Iterable[Numbered] = (), *, following: int = FIRST_OWN_LOCID, taken: Collection[int] = ()
     ) -> None:
-        """``earlier`` are the numbers and places of the source's last snapshot, in any order. ``following`` is the next
-        number that no source of this state was ever given. ``taken`` are numbers that a service uses itself: if an
-        earlier place has one of these, it gets another.
+        """``earlier`` are the numbers and places of the source's last snapshots, in any order. ``following`` is the
+        next number that no source of this state was ever given. ``taken`` are numbers that a service uses itself: if
+        an earlier place has one of these, it gets another.
         """
-        digests = bytearray()
-        locids: list[int] = []
-        highest = FIRST_OWN_LOCID - 1
-        for locid, place in earlier:
-            highest = max(highest, locid)
-            if locid in taken:
-                continue
-            digests += place_digest(place)
-            locids.append(locid)
-        self._digests, order = np.unique(_as_digests(bytes(digests)), return_index=True)
-        self._locids = np.asarray(locids, np.int64)[order]
+        known = [*earlier]
+        locids = np.concatenate([np.empty(0, np.int64), *(each.locids for each in known)])
+        upper, lower = _halves(b"".join([each.digests for each in known]))
         self._taken = frozenset(taken)
         #: The next number to give; keep it with the state, for the next `Numbering` of any source.
-        self.following = max(following, highest + 1, FIRST_OWN_LOCID)
+        self.following = max(following, int(locids.max(initial=0)) + 1, FIRST_OWN_LOCID)
+        order = np.argsort(upper, kind="stable")
+        order = order[~np.isin(locids[order], np.fromiter(self._taken, np.int64, len(self._taken)))]
+        self._upper, self._lower, self._locids = upper[order], lower[order], locids[order]
         self.kept = 0
         self.given = 0
 
-    def numbers(self, places: Places) -> I64:
-        """The number of each place of a complete table: its earlier one, else the next free ones in their order."""
-        return self.numbers_of(b"".join(map(place_digest, places)))
-
     def numbers_of(self, digests: bytes) -> I64:
-        """`numbers` for the joined digests of places, each of which is asked for once."""
-        wanted = _as_digests(digests)
-        found = np.full(len(wanted), -1, np.int64)
-        if len(self._digests) and len(wanted):
-            at = np.minimum(np.searchsorted(self._digests, wanted), len(self._digests) - 1)
-            same = self._digests[at] == wanted
+        """The number of each of these places, each of which is asked for once, by their joined digests: its earlier
+        one, else the next free ones in their order.
+        """
+        upper, lower = _halves(digests)
+        found = np.full(len(upper), -1, np.int64)
+        if len(self._upper):
+            at = np.minimum(np.searchsorted(self._upper, upper), len(self._upper) - 1)
+            same = (self._upper[at] == upper) & (self._lower[at] == lower)
             found[same] = self._locids[at[same]]
         new = np.flatnonzero(found < 0)
-        self.kept += len(wanted) - len(new)
+        self.kept += len(upper) - len(new)
         self.given += len(new)
         found[new] = self._next(len(new))
         return found
@@ -97,6 +131,6 @@ class Numbering:
         return np.asarray(given, np.int64)
 
 
-def _as_digests(joined: bytes) -> _Digests:
-    # As big-endian pairs of numbers: numpy sorts and searches structured values field by field.
-    return np.frombuffer(joined, np.dtype([("hi", ">u8"), ("lo", ">u8")])).astype([("hi", "<u8"), ("lo", "<u8")])
+def _halves(joined: bytes) -> tuple[Array, Array]:
+    pairs = np.frombuffer(joined, "<u8").reshape(-1, 2)
+    return pairs[:, 0], pairs[:, 1]

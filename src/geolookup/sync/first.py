@@ -4,7 +4,7 @@ import logging
 
 from geolookup.sources.bundled import BUNDLED, MORE, bundled_date
 from geolookup.sources.detect import open_source
-from geolookup.sources.locids import Numbering
+from geolookup.sources.locids import Numbered, Numbering
 from geolookup.state.base.clock import now_text
 from geolookup.state.base.parts import REGISTRY
 from geolookup.state.publishing.directory import StateDirectory
@@ -39,7 +39,7 @@ def build_bundled_state(home: str, *, quiet: bool = False) -> bool:
                 batches = list(reading.batches())  # small; after the last one all countries are known
                 places = reading.gathered.places
                 by_code = sorted(places, key=lambda place: place.country)
-                numbering = Numbering(enumerate(by_code, start=1))
+                numbering = Numbering([Numbered.of(enumerate(by_code, start=1))])
                 with ColumnStaging(candidate, REGISTRY, places, numbering) as staging:
                     for batch in batches:
                         staging.add(batch)

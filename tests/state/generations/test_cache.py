@@ -295,7 +295,7 @@ def test_covering_agrees_with_a_linear_scan(rows: Rows) -> None:
         cache = write(os.path.join(directory, "cache.db"), rows)
         for family, edges in ((4, V4_EDGES[:5]), (6, V6_EDGES[3:9])):
             for value in edges:
-                found = cache.covering(family, value)
+                found = [(block, place) for block, place, _ in cache.covering_rows(family, value) if place is not None]
                 assert len(found) == len({(place.locid, block) for block, place in found})
                 assert {
                     (place.locid, (block.family, block.first, block.last)) for block, place in found
@@ -357,7 +357,7 @@ def test_a_file_that_is_no_database_is_damage(path: str, damage: bytes) -> None:
     whole = path + ".whole"
     os.rename(path, whole)
     Path(path).write_bytes(damage)
-    for question in (cache.custom, cache.counts, lambda: cache.covering(4, 1), lambda: list(cache.find())):
+    for question in (cache.custom, cache.counts, lambda: cache.covering_rows(4, 1), lambda: list(cache.find())):
         with pytest.raises(StateDamagedError, match=r"cache\.db"):
             question()
     for old, new in ((path, whole), (whole, path)):
@@ -380,7 +380,7 @@ def test_a_newer_schema_is_refused_by_name(path: str) -> None:
     other = path + ".other"
     write(other, SOME)
     with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 3")
+        connection.execute("PRAGMA user_version = 4")
     connection.close()
     before = Path(path).read_bytes()
     for question in (
@@ -392,6 +392,6 @@ def test_a_newer_schema_is_refused_by_name(path: str) -> None:
         lambda: compare(path, other),
         lambda: compare(other, path),
     ):
-        with pytest.raises(StateTooNewError, match=r"cache\.db: has schema 3.*upgrade"):
+        with pytest.raises(StateTooNewError, match=r"cache\.db: has schema 4.*upgrade"):
             question()
     assert Path(path).read_bytes() == before

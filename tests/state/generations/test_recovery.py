@@ -217,7 +217,7 @@ def newer_index(path: str) -> None:
 
 def newer_cache(path: str) -> None:
     with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 3")
+        connection.execute("PRAGMA user_version = 4")
     connection.close()
 
 

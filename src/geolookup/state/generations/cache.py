@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, TypeAlias, Unpack
+from typing import Any, Literal, Self, TypeAlias, Unpack
 from urllib.parse import quote
 
 from geolookup.base import disk
@@ -24,7 +24,9 @@ from geolookup.state.packs.reading import readable
 WITH_TEXT = 1
 #: Of a file whose blocks have their ends as numbers only, and those of IPv6 as 16 bytes, the highest first.
 COMPACT = 2
-SCHEMA_VERSION = COMPACT
+#: Of a compact file without blocks: they are the segments of the index beside it (`cache_segments`).
+IN_INDEX = 3
+SCHEMA_VERSION = IN_INDEX
 
 #: (locid, the fields in their order, number of blocks, digest of the row with its blocks)
 GeolocationRow: TypeAlias = tuple[Any, ...]
@@ -42,7 +44,7 @@ def stored_number(family: int, value: int) -> int | str:
 
 def _stored(family: int, value: int, schema: int) -> int | str | bytes:
     """`stored_number` in a file of this schema."""
-    return value.to_bytes(16, "big") if schema == COMPACT and family == 6 else stored_number(family, value)
+    return value.to_bytes(16, "big") if schema != WITH_TEXT and family == 6 else stored_number(family, value)
 
 
 class CacheWriter:
@@ -116,14 +118,18 @@ class CacheWriter:
         with sqlite_errors(self.path):
             self._connection.executemany(f"INSERT INTO ipblocks VALUES (?,{int(family)},?,?)", blocks)  # noqa: S608
 
-    def finish(self, about: Mapping[str, str]) -> None:
-        """Index, say what the file is, close it and make its bytes durable."""
+    def finish(self, about: Mapping[str, str], *, blocks_in_index: bool = False) -> None:
+        """Index, say what the file is, close it and make its bytes durable.
+
+        With ``blocks_in_index`` the blocks of a compact file are the segments of the index beside it: none were added.
+        """
         with sqlite_errors(self.path), files.file_errors(self.path):
             self._connection.execute("COMMIT")
             if not self._compact:
                 self._database.table("ipblocks").create_index(["locid"])
             self._database.table("about").insert_all({"name": name, "value": value} for name, value in about.items())
-            self._connection.execute(f"PRAGMA user_version = {COMPACT if self._compact else WITH_TEXT}")
+            version = IN_INDEX if blocks_in_index else COMPACT if self._compact else WITH_TEXT
+            self._connection.execute(f"PRAGMA user_version = {version}")
             self._connection.close()
             disk.sync_file(self.path)
 
@@ -203,28 +209,27 @@ class Cache:
         )
         return tuple(read_block(self.path, *row) for row in rows)
 
-    def covering(self, family: int, value: int) -> list[tuple[IPBlock, Geolocation]]:
-        """Every block of both layers that covers an address, in no order. Reads all blocks: 0.2 s a million."""
+    def covering_rows(self, family: Literal[4, 6], value: int) -> list[tuple[IPBlock, Geolocation | None, int]]:
+        """Every block that covers an address, in no order, with its geolocation, which a mask has not, and its row's
+        number. Of a file that has blocks it reads all: 0.2 s a million.
+        """
         with self._opened() as connection:
-            number = _stored(family, value, version_of(connection))
-            rows = connection.execute(
-                f"SELECT startipnum, endipnum, {place_columns('g')}"  # noqa: S608
-                " FROM ipblocks b JOIN geolocations g ON g.locid = b.locid"
-                " WHERE b.family = ? AND b.startipnum <= ? AND b.endipnum >= ?",
-                (family, number, number),
-            ).fetchall()
-        return [(read_block(self.path, family, row[0], row[1]), read_geolocation(self.path, row[2:])) for row in rows]
+            schema = version_of(connection)
+            blocks, known = "ipblocks", []
+            if schema == IN_INDEX:
+                from geolookup.state.generations.cache_segments import covering  # late: it needs numpy
 
-    def covering_rows(self, family: int, value: int) -> list[tuple[IPBlock, Geolocation | None, int]]:
-        """`covering`, each block with its row's number; masks too, which have no geolocation."""
-        with self._opened() as connection:
-            number = _stored(family, value, version_of(connection))
+                blocks = "(SELECT 1 AS rowid, ? AS locid, ? AS family, ? AS startipnum, ? AS endipnum)"
+                if (found := covering(self.path, family, value)) is None:
+                    return []
+                known = [found[0], family, *(_stored(family, end, schema) for end in found[1:])]
+            number = _stored(family, value, schema)
             rows = connection.execute(
                 "SELECT startipnum, endipnum, b.rowid, b.locid,"  # noqa: S608
                 f" {place_columns('g')}"
-                " FROM ipblocks b LEFT JOIN geolocations g ON g.locid = b.locid"
+                f" FROM {blocks} b LEFT JOIN geolocations g ON g.locid = b.locid"
                 " WHERE b.family = ? AND b.startipnum <= ? AND b.endipnum >= ?",
-                (family, number, number),
+                (*known, family, number, number),
             ).fetchall()
         return [
             (
@@ -259,7 +264,7 @@ class Cache:
     def city(self, country: str, city: str) -> list[tuple[Geolocation, int, int]]:
         """The default geolocations of a city that have coordinates, each with its IPv4 addresses and all its blocks.
 
-        Case has no meaning in the city. If there are several, all blocks of a compact file are read.
+        Case has no meaning in the city. If there are several, all blocks of a file are read.
         """
         with self._opened() as connection:
             connection.create_function("casefold", 1, str.casefold, deterministic=True)
@@ -269,13 +274,18 @@ class Cache:
                 (country, city.casefold()),
             ).fetchall()
             several = [row[0] for row in rows] if len(rows) > 1 else []
-            sizes = dict(
-                connection.execute(
-                    "SELECT locid, sum(endipnum - startipnum + 1) FROM ipblocks WHERE family = 4"
-                    " AND locid IN (SELECT value FROM json_each(?)) GROUP BY locid",
-                    (json.dumps(several),),
+            if version_of(connection) == IN_INDEX:
+                from geolookup.state.generations.cache_segments import addresses_v4  # late: it needs numpy
+
+                sizes = addresses_v4(self.path, several)
+            else:
+                sizes = dict(
+                    connection.execute(
+                        "SELECT locid, sum(endipnum - startipnum + 1) FROM ipblocks WHERE family = 4"
+                        " AND locid IN (SELECT value FROM json_each(?)) GROUP BY locid",
+                        (json.dumps(several),),
+                    )
                 )
-            )
         return [(read_geolocation(self.path, row[:-1]), sizes.get(row[0], 0), row[-1]) for row in rows]
 
     def cities_like(self, begin: str, most: int) -> list[Geolocation]:

@@ -9,6 +9,8 @@ from typing import Any
 from geolookup.model.fields import FIELD_NAMES, FIRST_OWN_LOCID
 from geolookup.model.types import Geolocation, IPBlock
 from geolookup.state.generations.cache import (
+    IN_INDEX,
+    WITH_TEXT,
     check_version,
     open_published,
     place_columns,
@@ -17,6 +19,7 @@ from geolookup.state.generations.cache import (
     read_geolocation,
     version_of,
 )
+from geolookup.state.generations.cache_segments import blocks_of
 from geolookup.state.packs.reading import readable
 
 
@@ -81,6 +84,7 @@ def compared(old: str, new: str) -> Iterator[tuple[sqlite3.Connection, dict[str,
     Its temporary tables hold the differences: ``arrived``, ``gone`` and ``touched`` locids, ``added`` and ``removed``
     blocks; ``renumbered`` has places of ours, from ``was`` to ``locid``, all of whose fields are as before.
     """
+    paths = old, new
     old, new = readable(old), readable(new)
     with open_published(new) as connection:
         check_version(connection, new)
@@ -101,16 +105,17 @@ def compared(old: str, new: str) -> Iterator[tuple[sqlite3.Connection, dict[str,
         )
         _find_renumbered(connection)
         connection.create_function("as_bytes", 1, _as_bytes, deterministic=True)
-        same_form = version_of(connection) == version_of(connection, "old")
+        same_form = (version_of(connection) == WITH_TEXT) == (version_of(connection, "old") == WITH_TEXT)
         ends = "startipnum, endipnum" if same_form else "as_bytes(startipnum) startipnum, as_bytes(endipnum) endipnum"
+        after, before = _blocks(connection, "main", paths[1], "arrived"), _blocks(connection, "old", paths[0], "gone")
         connection.executescript(
             f"""
             CREATE TEMP TABLE blocks_after AS
-                SELECT locid, {ends}, family FROM main.ipblocks
+                SELECT locid, {ends}, family FROM {after}
                 WHERE locid IN (SELECT locid FROM touched UNION ALL SELECT locid FROM arrived UNION ALL SELECT 0);
             CREATE TEMP TABLE blocks_before AS
                 SELECT coalesce((SELECT r.locid FROM renumbered r WHERE r.was = b.locid), b.locid) AS locid,
-                    {ends}, family FROM old.ipblocks b
+                    {ends}, family FROM {before} b
                 WHERE b.locid IN (SELECT locid FROM touched UNION ALL SELECT locid FROM gone UNION ALL SELECT 0);
             DELETE FROM arrived WHERE locid IN (SELECT locid FROM renumbered);
             DELETE FROM gone WHERE locid IN (SELECT was FROM renumbered);
@@ -135,6 +140,19 @@ def compared(old: str, new: str) -> Iterator[tuple[sqlite3.Connection, dict[str,
             },
         }
         yield connection, counts
+
+
+def _blocks(connection: sqlite3.Connection, schema: str, path: str, alone: str) -> str:
+    """The table with the blocks of one side, at least those of ``touched`` places and of those in ``alone``."""
+    if version_of(connection, schema) != IN_INDEX:
+        return f"{schema}.ipblocks"
+    sql = f"SELECT locid FROM temp.touched UNION ALL SELECT locid FROM temp.{alone} UNION ALL SELECT 0"  # noqa: S608
+    locids = [locid for (locid,) in connection.execute(sql)]
+    table = f"temp.segments_{alone}"
+    connection.execute(f"CREATE TABLE {table} (family, locid, startipnum, endipnum)")
+    for rows in blocks_of(path, locids):
+        connection.executemany(f"INSERT INTO {table} VALUES (?,?,?,?)", rows)  # noqa: S608
+    return table
 
 
 def _as_bytes(number: int | str | bytes) -> int | bytes:

@@ -20,14 +20,12 @@ from geolookup.settings.secrets import read_source_secret
 from geolookup.sources.bundled import bundled_ranges_path
 from geolookup.sources.definition import TOKEN, Definition, file_name
 from geolookup.sources.detect import open_source
-from geolookup.sources.locids import Numbering
-from geolookup.sources.places import PlaceFields
+from geolookup.sources.locids import Numbered, Numbering
 from geolookup.sources.protocol import Reading
 from geolookup.sources.providers import UNKNOWN_LICENCE, Terms, following, recognised
 from geolookup.state.base import clock, files
 from geolookup.state.base.candidate import Candidate
 from geolookup.state.base.parts import BUNDLED, REGISTRY
-from geolookup.state.generations.cache import Cache
 from geolookup.sync.pull.context import Pull, PullReport, Result
 from geolookup.sync.pull.guard import judged
 from geolookup.sync.pull.layers import SourceStaging
@@ -93,15 +91,10 @@ def pull_file(pull: Pull, definition: Definition, report: PullReport, *, taken: 
     return _judge(pull, result, candidate, staged, record, usable=usable)
 
 
-def _numbered_before(pull: Pull, definition: Definition) -> Iterator[tuple[int, PlaceFields]]:
+def _numbered_before(pull: Pull, definition: Definition) -> Iterator[Numbered]:
     """The places that have a number of ours in the snapshots which the next one follows."""
     own = pull.baseline(definition.name)
-    for before in [own] if own is not None else pull.before(definition):
-        if not before.part.has_places:
-            continue
-        for locid, place in earlier_places(Cache(before.cache)):
-            if locid >= FIRST_OWN_LOCID:
-                yield locid, place
+    return (earlier_places(each.index) for each in ([own] if own else pull.before(definition)) if each.part.has_places)
 
 
 @contextlib.contextmanager

@@ -5,7 +5,9 @@ Python object stands for a single block.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+import itertools
+from array import array
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -15,20 +17,23 @@ import numpy as np
 
 from geolookup.index.builder import IndexBuilder
 from geolookup.index.flatten import I64, U32, U64, Array
-from geolookup.index.scratch import Seen
+from geolookup.index.reader import IndexReader
+from geolookup.index.scratch import Column, Seen
 from geolookup.model.checked import wrong_name
-from geolookup.model.errors import PullError, StateDamagedError
+from geolookup.model.errors import IndexFileError, PullError
+from geolookup.model.fields import DEGREES, FIRST_OWN_LOCID, TEXT_NAMES
 from geolookup.model.types import field_values
-from geolookup.sources.blocks import MASKED, Batch, BlocksV6
+from geolookup.sources.blocks import MASKED, Batch
 from geolookup.sources.elements import Elements
-from geolookup.sources.locids import Numbering, place_digest
+from geolookup.sources.locids import DIGEST_BYTES, Numbered, Numbering, digests_of, digests_of_texts
 from geolookup.sources.places import PlaceFields, Places
 from geolookup.sources.recorded import Records
 from geolookup.state.base import files
 from geolookup.state.base.candidate import Candidate
 from geolookup.state.base.parts import PLACE
 from geolookup.state.generations.assemble import counts_of
-from geolookup.state.generations.cache import BlockRow, Cache, CacheWriter, GeolocationRow
+from geolookup.state.generations.cache import BlockRow, CacheWriter, GeolocationRow
+from geolookup.state.generations.cache_segments import number_rows
 from geolookup.sync.pull.recording import RecordStaging
 from geolookup.upstream.decode import PulledGeolocation
 
@@ -41,6 +46,9 @@ _BLOCKS_A_STEP = 1 << 14
 MASK = 0
 
 _PART = 1 << 16
+
+#: The types of the columns of blocks, by family.
+_KINDS = {4: ("u4", "u4", "u4"), 6: ("u8", "u8", "u8", "u8", "u4")}
 
 _ROWS_A_STEP = 1 << 14
 
@@ -196,7 +204,8 @@ class Staging:
 class ColumnStaging:
     """Takes a source's batches, whose places have their own locids or get them from ``numbering``.
 
-    It holds the places, never the rows or blocks: those go to temporary files in the candidate's directory.
+    It holds the places, never the rows or blocks: those go to temporary files in the candidate's directory. Blocks that
+    are the segments of the index, one by one, get no rows: they stand there already.
     """
 
     def __init__(
@@ -223,9 +232,10 @@ class ColumnStaging:
         self._mask_slot: int | None = None
         #: For each text of the table its number in the index, or -1 as long as no place that is there has it.
         self._texts = np.empty(0, np.int64)
+        self._text_digests = digests_of_texts(())
         #: For each number in the table the position in the arrays, or -1 as long as no block leads there.
         self._at = np.empty(0, np.int64)
-        self._kept: list[int] = []
+        self._kept = array("I")
         self._locids = np.empty(0, np.int64)
         # The last item of these is the mask's.
         self._slots = np.zeros(1, np.uint32)
@@ -233,8 +243,9 @@ class ColumnStaging:
         self._sums = np.zeros((2, 1), np.uint64)
         self._digests = bytearray()
         self._columns: dict[str, Any] = {}
-        self._blocks = 0
         self._masks = 0
+        #: By family the columns of all blocks in their order: what `_hashed` gives, and the ends.
+        self._rows = {family: [Column(kind, candidate.path) for kind in kinds] for family, kinds in _KINDS.items()}
 
     def __enter__(self) -> Self:
         return self
@@ -254,27 +265,22 @@ class ColumnStaging:
         four, six = batch if self._records is None else self._records.as_places(batch)
         self._number_new_places(np.concatenate([four.place, six.place]))
         if len(four.place):
-            place = self._position(four.place)
-            slots = self._slots[place] if self._records is None else self._slots_of(numbers[0])
-            with files.file_errors(self._candidate.index):
-                self._index.extend_columns_v4(four.first, four.last, slots)
-            self._note(place, (four.first, four.last))
-            self._hash("4", four.first, four.last, self._hashed(place))
-            for part in _parts(len(place)):
-                locids = self._locid(place[part])
-                self._cache.add_numbers(
-                    4, zip(locids.tolist(), four.first[part].tolist(), four.last[part].tolist(), strict=True)
-                )
+            self._add(4, self._index.extend_columns_v4, four[:2], four.place, numbers[0])
         if len(six.place):
-            place = self._position(six.place)
-            slots = self._slots[place] if self._records is None else self._slots_of(numbers[1])
-            with files.file_errors(self._candidate.index):
-                self._index.extend_columns_v6(*six[:4], slots)
-            self._note(place, six[:4])
-            self._hash("6", *six[:4], self._hashed(place))
-            for part in _parts(len(place)):
-                first, last = _packed(six, part)
-                self._cache.add_numbers(6, zip(self._locid(place[part]).tolist(), first, last, strict=True))
+            self._add(6, self._index.extend_columns_v6, six[:4], six.place, numbers[1])
+
+    def _add(
+        self, family: int, extend: Callable[..., None], ends: tuple[Array, ...], places: U32, numbers: U32
+    ) -> None:
+        place = self._position(places)
+        slots = self._slots[place] if self._records is None else self._slots_of(numbers)
+        self._note(place, ends)
+        row = (*ends, self._hashed(place))
+        self._hash(str(family), *row)
+        with files.file_errors(self._candidate.index):
+            extend(*ends, slots)
+            for column, values in zip(self._rows[family], row, strict=True):
+                column.append(values)
 
     def finish(self, about: Mapping[str, str]) -> Staged:
         """Complete both files durably, once the source's last batch was added. ``about`` is written into cache.db.
@@ -293,24 +299,25 @@ class ColumnStaging:
         if self._numbered:
             digest.update(np.ascontiguousarray(self._locids, "<i8").tobytes())
         text = digest.hexdigest()
-        rows: list[GeolocationRow] = []
-        for row in self._rows():
-            rows.append(row)
-            if len(rows) == _ROWS_A_STEP:
-                self._cache.add(rows, ())
-                rows = []
-        self._cache.add(rows, ())
+        for rows in self._place_rows():
+            self._cache.add(rows, ())
         custom = self._locids < 0
         counts = self._counts[:-1]
         self._digests = bytearray()
-        self._cache.finish({**about, "digest": text})
         with files.file_errors(self._candidate.index):
             summary = self._index.write(self._candidate.index, extra={"digest": text})
+        blocks = {family: len(columns[0]) for family, columns in self._rows.items()}
+        are_segments = self._index.disjoint and blocks == {4: summary.segments_v4, 6: summary.segments_v6}
+        if not are_segments:
+            for family in self._rows:
+                for numbers in self._block_rows(family):
+                    self._cache.add_numbers(family, numbers)
+        self._cache.finish({**about, "digest": text}, blocks_in_index=are_segments)
         return Staged(
             rows={
                 "geolocations": len(self._locids),
                 "custom_geolocations": int(np.count_nonzero(custom)),
-                "blocks": self._blocks,
+                "blocks": sum(blocks.values()),
                 "custom_blocks": int(counts[custom].sum()),
                 "masks": self._masks,
                 **counts_of(summary),
@@ -335,8 +342,8 @@ class ColumnStaging:
             return
         known = len(self._kept)
         self._at[numbers] = np.arange(known, known + len(numbers))
-        self._kept += numbers
-        digests = b"".join(map(place_digest, self._places.rows(numbers)))
+        self._kept.extend(numbers)
+        digests = self._digests_of(numbers)
         self._digests += digests
         locids = np.asarray(own[begun:], np.int64) if own is not None else self._numbering.numbers_of(digests)
         with files.file_errors(self._candidate.index):
@@ -347,6 +354,12 @@ class ColumnStaging:
         self._sums = np.stack([_with_room(sums, len(numbers)) for sums in self._sums])
         if own is not None and self._recording is not None:  # a place without blocks has its record as well
             self._recording.add_rest(self._slots_of_places)
+
+    def _digests_of(self, numbers: list[int]) -> bytes:
+        known, count = len(self._text_digests), self._places.text_count
+        new = digests_of_texts([text.encode("utf-8") for text in self._places.texts(known, count)])
+        self._text_digests = np.concatenate([self._text_digests, new])
+        return digests_of(*self._places.columns(numbers), self._text_digests)
 
     def _add_locations(self, numbers: list[int], locids: I64) -> U32:
         """Add places to the index, with those of their texts that it does not have yet: their slots."""
@@ -391,12 +404,8 @@ class ColumnStaging:
         """Positions as a digest has them: the mask's does not depend on how many places there are."""
         return np.where(position == len(self._locids), MASKED, position).astype(np.uint32)
 
-    def _locid(self, position: I64) -> I64:
-        return np.append(self._locids, MASK)[position]
-
     def _note(self, position: I64, ends: tuple[Array, ...]) -> None:
         """Count the blocks of each place, and add up what stands for them, in any order."""
-        self._blocks += len(position)
         self._counts += np.bincount(position, minlength=len(self._counts))
         for row, seed in enumerate((0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)):
             mixed = np.full(len(position), seed * (2 * len(ends) + 1) % (1 << 64), np.uint64)
@@ -411,41 +420,43 @@ class ColumnStaging:
                 self._columns[name] = hashlib.sha256()
             self._columns[name].update(np.ascontiguousarray(column, column.dtype.newbyteorder("<")))
 
-    def _rows(self) -> Iterator[GeolocationRow]:
-        width = len(self._digests) // len(self._kept) if self._kept else 0
-        sums = np.ascontiguousarray(self._sums.T, "<u8").tobytes()
-        counts = self._counts.tolist()
-        locids = self._locids.tolist()
-        for begin in range(0, len(locids), _ROWS_A_STEP):
-            places = self._places.rows(self._kept[begin : begin + _ROWS_A_STEP])
-            for number, place in enumerate(places, begin):
-                own = self._digests[number * width : number * width + width] + sums[16 * number : 16 * number + 16]
-                digest = hashlib.blake2b(own, digest_size=16).hexdigest()
-                yield (locids[number], *place, counts[number], digest)
+    def _block_rows(self, family: int) -> Iterator[Iterator[tuple[int, Any, Any]]]:
+        """The blocks of a family as `CacheWriter.add_numbers` takes them, in parts."""
+        locids = np.append(self._locids, MASK)
+        for begin in range(0, len(self._rows[family][0]), _PART):
+            with files.file_errors(self._candidate.path):
+                *ends, place = (column.read(begin, begin + _PART) for column in self._rows[family])
+            yield number_rows(locids[np.minimum(place, len(self._locids))], *ends)
+
+    def _place_rows(self) -> Iterator[Iterator[GeolocationRow]]:
+        width = 2 * DIGEST_BYTES
+        # The sum stands for a place with its blocks, as both stand for what they are of.
+        sums = np.frombuffer(self._digests, "<u8").reshape(-1, 2) + self._sums.T[:-1]
+        digests = sums.astype("<u8").tobytes().hex()
+        # In the order of the table, so that its pages are filled one after the other.
+        order = np.argsort(self._locids, kind="stable")
+        kept = np.frombuffer(self._kept, np.uint32)
+        for begin in range(0, len(order), _ROWS_A_STEP):
+            part = order[begin : begin + _ROWS_A_STEP]
+            own = [digests[at * width : at * width + width] for at in part.tolist()]
+            places = self._places.lists(kept[part].tolist())
+            yield zip(self._locids[part].tolist(), *places, self._counts[part].tolist(), own, strict=True)
 
 
-def earlier_places(cache: Cache) -> Iterator[tuple[int, PlaceFields]]:
-    """The numbers and places of a source's last snapshot, for `Numbering`; nothing if it cannot be read."""
+def earlier_places(index: str) -> Numbered:
+    """The numbers of ours and places of a source's last snapshot, for `Numbering`; none if it cannot be read."""
     try:
-        for place, _ in cache.find():
-            yield place.locid, PlaceFields(*place.fields().values())  # type: ignore[arg-type] # in the table's order
-    except StateDamagedError:
-        return
-
-
-def _parts(count: int) -> Iterator[slice]:
-    for begin in range(0, count, _PART):
-        yield slice(begin, begin + _PART)
-
-
-def _packed(six: BlocksV6, part: slice) -> tuple[list[bytes], list[bytes]]:
-    """The ends as 16 bytes each, the highest first."""
-    ends = []
-    for hi, lo in ((six.first_hi, six.first_lo), (six.last_hi, six.last_lo)):
-        pairs = np.empty((len(hi[part]), 2), ">u8")
-        pairs[:, 0], pairs[:, 1] = hi[part], lo[part]
-        ends.append(pairs.view("V16")[:, 0].tolist())
-    return ends[0], ends[1]
+        with IndexReader.open(index) as reader:
+            arrays = reader.arrays()
+            ours = np.flatnonzero(arrays["loc.locid"] >= FIRST_OWN_LOCID)
+            octets, ends = arrays["strings.bytes"].tobytes(), arrays["strings.offsets"].tolist()
+            of_texts = digests_of_texts([octets[begin:end] for begin, end in itertools.pairwise(ends)])
+            texts, degrees = ({name: arrays[f"loc.{name}"][ours] for name in each} for each in (TEXT_NAMES, DEGREES))
+            if any(int(column.max(initial=0)) >= len(of_texts) or np.any(column < 0) for column in texts.values()):
+                return Numbered.of(())
+            return Numbered(arrays["loc.locid"][ours].astype(np.int64), digests_of(texts, degrees, of_texts))
+    except IndexFileError:
+        return Numbered.of(())
 
 
 def _mix(values: U64) -> U64:

@@ -367,7 +367,7 @@ def _by_steps(
         _unpack(client, step.blob, patch, step.unpacked, work, progress)
         found = read_patch(patch)
         wanted = way[number + 1].base if number + 1 < len(way) else file.sha256
-        if found.base_file.sha256 != base.sha256 or found.file.sha256 != wanted:
+        if found.base_file is None or found.base_file.sha256 != base.sha256 or found.file.sha256 != wanted:
             raise StateDamagedError(
                 f"{name}: a step leads from another file, or to another one, than the manifest says"
             )

@@ -14,7 +14,7 @@ from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 from geolookup.state.base.files import UNPACKED
 from geolookup.state.generations import packing
-from geolookup.state.packs.patch import whole_file
+from geolookup.state.packs.patch import read_patch, whole_file
 from geolookup.state.packs.reading import readable
 from geolookup.state.packs.unpacking import made_again
 from geolookup.state.publishing.catalogue import Generations
@@ -75,10 +75,30 @@ def test_every_file_comes_back_byte_for_byte_and_copies_are_bounded(
     assert len(os.listdir(os.path.join(home, UNPACKED))) <= 4
 
 
-def test_what_was_served_before_can_be_looked_up_without_unpacking(home: str) -> None:
-    with GeoLookup(home, as_of="previous") as geo:
+def test_what_was_served_before_answers_though_all_that_is_served_is_damaged(
+    nights: tuple[str, dict[int, dict[str, str]]], home: str
+) -> None:
+    packed = os.path.join(home, "snapshots", "000006", "index.pack")
+    assert read_patch(packed).base_file is None
+    for name in PLACES:
+        for path in (_file(home, 7, name), os.path.join(home, "snapshots", "000007", name)):
+            Path(path).unlink()
+            Path(path).write_bytes(b"damaged")
+    with GeoLookup(home) as geo:
         assert geo.match("1.0.16.0") is not None
-    assert not os.path.exists(os.path.join(home, UNPACKED))
+        assert geo.status().generation == 6
+    assert whole_file(readable(_file(home, 6, "index"))).sha256 == nights[1][6]["index"]
+
+
+def test_what_was_served_before_is_packed_anew_once_it_is_older(home: str) -> None:
+    packed = os.path.join(home, "snapshots", "000006", "index.pack")
+    alone = os.path.getsize(packed)
+    publish(home, list(similar_nights(8))[-1])
+    pack_all(home)
+    assert read_patch(packed).base == "snapshots/000008/index"
+    assert os.path.getsize(packed) < alone / 2
+    assert read_patch(os.path.join(home, "snapshots", "000007", "index.pack")).base_file is None
+    assert verify(home) == []
 
 
 def test_an_older_generation_answers_and_is_compared_as_if_it_were_whole(
@@ -109,7 +129,7 @@ def test_any_of_them_can_be_gone_back_to_and_the_rest_stays(
     assert verify(home) == []
     pack_all(home)
     assert verify(home) == []
-    assert len(packing.packed_files(home)) == 11  # each of the six others, and five indexes
+    assert len(packing.packed_files(home)) == 12  # both files of each of the six others
     for generation, expected in nights[1].items():
         assert whole_file(readable(_file(home, generation, "cache.db"))).sha256 == expected["cache.db"]
     # The next night is published from there, and packed.
@@ -204,7 +224,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert verify(home) == []
         assert strays(home) == []
     assert failed > 4
-    assert len(packing.packed_files(home)) == 11
+    assert len(packing.packed_files(home)) == 12
     for generation, hashed in expected.items():
         for name in PLACES:
             assert whole_file(readable(_file(home, generation, name))).sha256 == hashed[name]

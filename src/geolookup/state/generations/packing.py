@@ -1,8 +1,9 @@
 """Packing what was superseded: which files, against which others, and making them whole again.
 
 What is served stands whole, and so does the newest snapshot of each source. Of the generation that was served before,
-the index stands whole, so that lookups go back to it at once. All other files are patches against the same file of the
-snapshot that was served when they were packed. As only a whole file gets to be a base, no two depend on each other.
+the index is packed by itself, so that lookups go back to it even if what is served is damaged. All other files are
+patches against the same file of the snapshot that was served when they were packed. As only a whole file gets to be a
+base, no two depend on each other.
 
 A patch takes its name once it was tried, and only then the file goes: wherever this stops, each file is there, or what
 makes it again. Nothing here touches CURRENT, or what it names.
@@ -29,7 +30,7 @@ from geolookup.state.packs.patch import Whole, apply_patch, check_patch, read_pa
 from geolookup.state.packs.unpacking import base_of, layered, put_in_place, same_in_snapshot, whole, write_stacked
 
 #: Smaller files are not worth it.
-LEAST_BYTES = 4 << 20
+LEAST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +66,9 @@ def pack(home: str, current: Current | None = None, *, least_bytes: int | None =
             continue
         _remove_temporaries(generation_path(home, generation))
         for part in _parts(kept.records[generation]):
-            for name in _to_pack(home, kept, part):
+            for name, base in _to_pack(home, kept, part):
                 try:
-                    _pack_file(home, part.snapshot, kept.whole[part.name], name, least_bytes)
+                    _pack_file(home, part.snapshot, base, name, least_bytes)
                 except StateDamagedError as error:
                     damage.append(error)
         try:
@@ -107,16 +108,16 @@ def _must_stand(kept: _Kept) -> set[int]:
     return newest | {part.snapshot for part in _parts(kept.current.published)}
 
 
-def _to_pack(home: str, kept: _Kept, part: Part) -> Iterator[str]:
-    """The files of a snapshot that need not stand whole."""
+def _to_pack(home: str, kept: _Kept, part: Part) -> Iterator[tuple[str, int | None]]:
+    """The files of a snapshot that need not stand whole, and the snapshot that each is packed against, if any."""
     if part.snapshot in _must_stand(kept) or part.name not in kept.whole:
         return
     folder = snapshot_path(home, part.snapshot)
     before = kept.records.get(kept.previous) if kept.previous is not None else None
     for name in read_report(folder)["published"]["files"]:
         own = os.path.join(folder, name)
-        if name == "cache.db" or before is None or same_in_snapshot(home, before, name) != own:
-            yield name
+        is_previous = name != "cache.db" and before is not None and same_in_snapshot(home, before, name) == own
+        yield name, None if is_previous else kept.whole[part.name]
 
 
 def _based_on_what_goes(home: str, kept: _Kept) -> list[int]:
@@ -125,15 +126,17 @@ def _based_on_what_goes(home: str, kept: _Kept) -> list[int]:
     return [number for number in sorted(needed) if not set(retention.bases(home, number)) <= needed]
 
 
-def _pack_file(home: str, number: int, base: int, name: str, least_bytes: int) -> None:
+def _pack_file(home: str, number: int, base: int | None, name: str, least_bytes: int) -> None:
     folder = snapshot_path(home, number)
-    path, other = os.path.join(folder, name), os.path.join(snapshot_path(home, base), name)
+    path, other = os.path.join(folder, name), None if base is None else os.path.join(snapshot_path(home, base), name)
     _remove_temporaries(folder)
     if not os.path.exists(path):
-        return  # it is packed
+        if other is None or read_patch(path + PACKED).base_file is not None:
+            return  # it is packed
+        _make_whole(home, path)  # it was packed by itself, when it was served before
     record = read_report(folder)["published"]["files"][name]
-    known = read_report(os.path.dirname(other))["published"]["files"]
-    if record["bytes"] < least_bytes or name not in known:
+    known = {} if other is None else read_report(os.path.dirname(other))["published"]["files"]
+    if record["bytes"] < least_bytes or (other is not None and name not in known):
         return
     files.remove_file(path + PACKED)  # of a run that was stopped before the file went
     file = whole_file(path)
@@ -143,19 +146,20 @@ def _pack_file(home: str, number: int, base: int, name: str, least_bytes: int) -
     trial = retention.temporary_path(path)
     with files.file_errors(path + PACKED):
         try:
-            base_file = Whole(**known[name])
-            base_name = "/".join((SNAPSHOTS, os.path.basename(os.path.dirname(other)), name))
             try:
-                write_patch(
-                    *(temporary, path, other),
-                    file=file,
-                    base_name=base_name,
-                    base_file=base_file,
-                    is_index=name != "cache.db",
-                )
+                if other is None:
+                    write_patch(temporary, path, None, file=file)
+                else:
+                    write_patch(
+                        *(temporary, path, other),
+                        file=file,
+                        base_name="/".join((SNAPSHOTS, os.path.basename(os.path.dirname(other)), name)),
+                        base_file=Whole(**known[name]),
+                        is_index=name != "cache.db",
+                    )
             except (IndexFileError, ValueError, KeyError) as error:
                 raise StateDamagedError(f"{path}: is not packed: {reason(error)}") from error
-            apply_patch(read_patch(temporary), other, trial)  # what cannot be made again stays as it is
+            apply_patch(read_patch(temporary), other or "", trial)  # what cannot be made again stays as it is
             if os.path.getsize(temporary) * 2 > record["bytes"]:
                 return
             _open_to_readers(home, temporary)
@@ -221,18 +225,22 @@ def _make_snapshot_whole(home: str, number: int) -> None:
     _remove_temporaries(folder)
     for name in CONTENT:
         path = os.path.join(folder, name)
-        if not os.path.exists(path + PACKED):
-            continue
-        if not os.path.exists(path):
-            patch = read_patch(path + PACKED)
-            base = base_of(home, patch)
-            files.require_space(folder, patch.file.bytes)
-            temporary = retention.temporary_path(path)
-            with files.file_errors(path):
-                apply_patch(patch, base, temporary)
-                _open_to_readers(home, temporary)
-                put_in_place(path, temporary)
-        files.remove_file(path + PACKED)
+        if os.path.exists(path + PACKED):
+            _make_whole(home, path)
+
+
+def _make_whole(home: str, path: str) -> None:
+    """Make a packed file stand again."""
+    if not os.path.exists(path):
+        patch = read_patch(path + PACKED)
+        base = base_of(home, patch)
+        files.require_space(os.path.dirname(path), patch.file.bytes)
+        temporary = retention.temporary_path(path)
+        with files.file_errors(path):
+            apply_patch(patch, base, temporary)
+            _open_to_readers(home, temporary)
+            put_in_place(path, temporary)
+    files.remove_file(path + PACKED)
 
 
 def _open_to_readers(home: str, path: str) -> None:
@@ -265,6 +273,8 @@ def problems(home: str) -> Iterator[str]:
         try:
             check_patch(path)
             patch = read_patch(path)
+            if patch.base_file is None:
+                continue
             base = os.path.join(home, *patch.base.split("/"))
             if os.path.exists(base):
                 if os.path.getsize(base) != patch.base_file.bytes:

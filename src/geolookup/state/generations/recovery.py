@@ -27,7 +27,7 @@ from geolookup.state.base.current import (
     read_current,
 )
 from geolookup.state.base.parts import SNAPSHOTS, entries_of
-from geolookup.state.packs.reading import readable
+from geolookup.state.packs.reading import is_packed, readable
 
 #: One step: the generation (`GONE` if it is no longer kept), and the moment since which it was served.
 Step = tuple[int, str]
@@ -204,11 +204,12 @@ def open_newest_whole(home: str, problem: str, *, skip: frozenset[int] = frozens
         except (StateDamagedError, OSError):
             continue
         try:
-            return open_named(home, current.replace(recovered=problem))
+            index = readable(index_path(home, generation)) if is_packed(generation_path(home, generation)) else None
+            return open_named(home, current.replace(recovered=problem), index)
         except IndexTooNewError as error:
             raise StateTooNewError(str(error)) from error
-        except IndexFileError:
-            continue
+        except (IndexFileError, StateError):
+            continue  # what it is made again from is damaged too, or there is no room for it
     raise StateDamagedError(
         f"{home}: no generation here is whole ({problem}): run `geolookup sync`, which replaces them, "
         "or remove the directory's `generations` to start again with an empty state"

@@ -218,7 +218,7 @@ def bases(home: str, number: int) -> list[int]:
         if os.path.exists(path):
             from geolookup.state.packs.patch import read_patch  # late: it needs numpy
 
-            with contextlib.suppress(StateError, ValueError):
+            with contextlib.suppress(StateError, ValueError, IndexError):  # one that refers to no other, or is damaged
                 found.append(int(read_patch(path).base.split("/")[1]))
     return found
 

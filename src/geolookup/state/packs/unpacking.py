@@ -70,7 +70,9 @@ def same_in_snapshot(home: str, record: Mapping[str, Any], name: str) -> str | N
 
 
 def base_of(home: str, patch: Patch) -> str:
-    """The file that a patch refers to, made again if it is packed itself."""
+    """The file that a patch refers to, made again if it is packed itself; "" if it refers to none."""
+    if patch.base_file is None:
+        return ""
     path = whole(os.path.join(home, *patch.base.split("/")))
     if not os.path.exists(path) or os.path.getsize(path) != patch.base_file.bytes:
         raise StateDamagedError(f"{patch.path}: cannot be unpacked: {path}, which it refers to, is gone or damaged")

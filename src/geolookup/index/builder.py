@@ -23,7 +23,7 @@ from geolookup.model.types import Geolocation, field_values
 
 _LOW64 = (1 << 64) - 1
 #: With a folder for what is large: how many blocks of a family, and how many locations, are collected in memory.
-_BLOCKS = {4: 1 << 20, 6: 1 << 18}
+_BLOCKS = {4: 1 << 19, 6: 1 << 17}
 _LOCATIONS = 1 << 14
 #: The columns of blocks: first, last, slot; and first hi, first lo, last hi, last lo, slot.
 _KINDS = {4: "III", 6: "QQQQI"}
@@ -128,13 +128,15 @@ class IndexBuilder:
         return self._append(locid, numbers, known, pending=pending)
 
     def add_text(self, text: str) -> int:
-        """The number of a text, for `extend_locations`.
+        """The number of a text that was not added before, for `extend_locations`; with a folder it costs no memory.
 
         :raises IndexFileError: if it is not Unicode
         """
         self._require_open()
         try:
-            return _number(self._texts, text) if isinstance(self._texts, dict) else self._texts.number(text)
+            if isinstance(self._texts, dict):
+                return _number(self._texts, text)
+            return self._texts.add(text.encode("utf-8")) if text else 0
         except UnicodeEncodeError as error:
             raise IndexFileError(f"{error.object!r:.80} is not Unicode text") from error
         except OSError as error:

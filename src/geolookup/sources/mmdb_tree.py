@@ -116,7 +116,7 @@ def _about(found: dict[Any, Any]) -> dict[str, str]:
 
 _WIDEST = 1 << 17
 _PIECE = 1 << 15
-_SCAN = 1 << 20
+_SCAN = 1 << 17
 # Trees of IPv4 are walked as if they stood in ::/96, so that every tree ends after 128 bits.
 _DEEPEST = 128
 _MAPPED = np.uint64(0xFFFF)

@@ -10,10 +10,12 @@ from typing import IO
 
 import numpy as np
 
+from geolookup.base.garbage import give_back
 from geolookup.files.opened import Member, Opened
 from geolookup.files.streams import reading_errors
 from geolookup.index import mmdb
 from geolookup.index.flatten import U32, Flags
+from geolookup.index.mapped import let_go
 from geolookup.model.errors import DataFileError
 from geolookup.sources.blocks import NO_V4, NO_V6, Batch, BlocksV4, BlocksV6, NetworkBatch
 from geolookup.sources.mmdb_columns import Columns
@@ -94,7 +96,10 @@ def _read_file(
     records = tree.records()
     steps = len(records) + tree.pointers
     gathered.expected = gathered.decoded + gathered.rows + steps + steps * later // len(buffer)
+    let_go(buffer)
+    give_back()
     said = _said(name, buffer, about, records, Recogniser(name, request.fields, request.layer), gathered)
+    give_back()
     if last:
         gathered.seal()
     runs: tuple[_Run, ...] = ()
@@ -103,6 +108,7 @@ def _read_file(
             for run in runs:
                 yield from run.rest()
             runs = _Run(family, Batch), _Run(family, NetworkBatch)
+        let_go(buffer)  # else the whole file would stand in this process's memory
         gathered.rows += len(networks.record)
         at = np.searchsorted(records, networks.record)
         assert gathered.records is not None

@@ -67,7 +67,7 @@ class CacheWriter:
                     "journal_mode = off",
                     "synchronous = off",
                     "locking_mode = exclusive",
-                    "cache_size = -32768",
+                    "cache_size = -8192",
                 ):
                     self._connection.execute(f"PRAGMA {pragma}")
                 self._database = Database(self._connection, execute_plugins=False)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from geolookup.base.garbage import give_back, rarely_collected
 from geolookup.files.streams import Limits
 from geolookup.http.download import Downloader, Fetched
 from geolookup.index.reader import IndexReader
@@ -32,6 +33,8 @@ from geolookup.sync.pull.layers import SourceStaging
 from geolookup.sync.pull.staging import Staged, earlier_places
 
 _NOT_FOUND = 404
+#: After so many batches memory that lies free is given back.
+_BATCHES_A_PART = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,10 +145,13 @@ def _stage(
         gathered.tell = pull.progress
         earlier = () if reading.own_locids else _numbered_before(pull, definition)
         numbering = Numbering(earlier, following=pull.following, taken=taken)
-        with SourceStaging(candidate, definition.name, gathered, numbering) as staging:
-            for batch in reading.batches(records=True, networks=True):
+        with rarely_collected(), SourceStaging(candidate, definition.name, gathered, numbering) as staging:
+            for number, batch in enumerate(reading.batches(records=True, networks=True)):
                 staging.add(batch)
+                if not number % _BATCHES_A_PART:
+                    give_back()
                 pull.progress(gathered.decoded + gathered.rows, gathered.expected)
+            give_back()
             staged = staging.finish({"source": definition.name, "kind": reading.kind})
         pull.following = max(pull.following, numbering.following)
     report.rejected = [

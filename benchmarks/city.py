@@ -103,6 +103,7 @@ def main() -> None:
         homes = {name: options.home or os.path.join(folder, name) for name in roots}
         memory, disk = _rates(folder)
         source = _size(copy)
+        record("city/source/MB", source / 1e6)
         rows = []
         for what in GOALS:
             needs_no_sync = options.home or options.only == ["check"]
@@ -128,6 +129,7 @@ def main() -> None:
                 "export mmdb": state * memory + (os.path.getsize(written) * disk if os.path.exists(written) else 0),
             }.get(what, source * memory + state * disk)
             rows.append(_row(what, took, floor))
+            _record_state(what, {name: _size(home) for name, home in homes.items() if os.path.isdir(home)})
     print_table(
         "What commands cost on DB-IP City, both files: 14.8 million networks",
         ("command", "before: CPU s", "MiB", "now: CPU s", "MiB", "times", "when the goal was set", "goal", "floor"),
@@ -136,6 +138,15 @@ def main() -> None:
         "than those of a quiet machine, by which goals are meant; times: the processor time before, to now",
         f"floor: bytes read at {memory * 1e9:.2f} and written at {disk * 1e9:.2f} ns each, as measured in this run",
     )
+
+
+def _record_state(what: str, bytes_of: dict[str, int]) -> None:
+    name = {"first sync": "state", "sync again, one text changed": "state again"}.get(what)
+    if name is not None:
+        record(f"city/{name}/MB", bytes_of["now"] / 1e6)
+        print(f"state after {what}: " + ", ".join(f"{of} {size / 1e6:.0f} MB" for of, size in bytes_of.items()))
+        if "before" in bytes_of:
+            record(f"city/{name}/before MB", bytes_of["before"] / 1e6)
 
 
 def _row(what: str, took: dict[str, tuple[float, float]], floor: float) -> tuple[str, ...]:

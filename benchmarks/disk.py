@@ -1,7 +1,7 @@
 """What seven similar nights keep on the disk, beside one; and how long packing takes, unpacking, and going back.
 
 A night changes one block in a hundred: half of these belong to another place, a quarter goes, a quarter comes. Once as
-a file's blocks, once as a list of a service, in several sizes; with ``--large`` as many as DB-IP City Lite has.
+a file's blocks, once as a list of a service; with ``--large`` as many as DB-IP City Lite has.
 """
 
 import json
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import MIB, arguments, child, load_average, print_table
-from benchmarks.data import FULL, PEER, SMALL, DataSet
+from benchmarks.data import FULL, SMALL, DataSet
 from benchmarks.figures import record
 from benchmarks.generator import SEED, Size, locations
 from geolookup.sources.blocks import Batch, BlocksV4, BlocksV6
@@ -35,10 +35,8 @@ from geolookup.sync.pull.staging import ColumnStaging, Staged, Staging, earlier_
 
 #: As many of each as DB-IP City Lite has.
 _LARGE = Size(name="large", v4=3_678_154, v6=4_393_989, locations=566_833)
-#: Of a file some 10 and 30 MB; a list's 10 MB and 40 MB are those of the two smaller sizes of all benchmarks.
-_TEN = Size(name="10 MB", v4=775_000, v6=225_000, locations=27_000)
-_THIRTY = Size(name="30 MB", v4=2_200_000, v6=650_000, locations=76_000)
-_SIZES = {"file": (_TEN, _THIRTY), "list": (SMALL, PEER)}
+#: A file of some 10 MB, and a list of 20.
+_SIZES = {"file": Size(name="10 MB", v4=775_000, v6=225_000, locations=27_000), "list": SMALL}
 _NIGHTS = 7
 _ARRAYS = ("first4", "last4", "bits4", "owner4", "first6", "last6", "bits6", "owner6")
 _NUMBERS_BEGIN = 1_000_000_000
@@ -156,6 +154,8 @@ def _measure(form: str, size: Size, folder: str) -> list[str]:
         opened, rows = step("open", _NIGHTS - 2), step("rows", _NIGHTS - 2)
         back = step("rollback", _NIGHTS - 1)
     record(f"disk/nights/{form} {size.name}/times", kept / one)
+    if form == "list" and size is FULL:
+        record("disk/nights/times", kept / one)
     return [
         f"{form}, {size.blocks / 1e6:.1f} M",
         *(f"{number / MIB:.0f}" for number in (one, index, kept)),
@@ -177,8 +177,7 @@ def main() -> None:
         print(json.dumps(_timed(home, what, int(number))))
         return
     forms = options.form or tuple(_SIZES)
-    one = _LARGE if options.large else SMALL if options.small else FULL if options.full else None
-    sizes = [(form, size) for form in forms for size in (_SIZES[form] if one is None else (one,))]
+    given = _LARGE if options.large else SMALL if options.small else FULL if options.full else None
     os.makedirs(options.data, exist_ok=True)
     print_table(
         f"Seven nights, 1 % of the blocks changed in each (target: kept at most 1.5 times one; seed {SEED})",
@@ -186,7 +185,7 @@ def main() -> None:
             *("blocks", "one MiB", "index", "kept MiB", "times one"),
             *("pack s", "CPU s", "peak MiB", "open CPU s", "rows CPU s", "back CPU s"),
         ),
-        [_measure(form, size, options.data) for form, size in sizes],
+        [_measure(form, given or _SIZES[form], options.data) for form in forms],
         "pack: of the last night, after its publish; peak: the greatest of all nights, each in a process of its own;",
         "open: an older generation for lookups; rows: its rows as well; back: to the generation before",
         f"load average {load_average()}",

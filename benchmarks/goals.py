@@ -159,6 +159,23 @@ GOALS = (
         lambda now: now["disk/nights/times"] <= 1.5,
     ),
     Goal(
+        "the same of a file of 10 MB; of a list of 20 MB",
+        "1.84 times at 28 MB",
+        "{disk/nights/file 10 MB/times:.2f} times; {disk/nights/list small/times:.2f} times",
+        "",
+        "1.5 times",
+        lambda now: max(now[f"disk/nights/{name}/times"] for name in ("file 10 MB", "list small")) <= 1.5,
+    ),
+    Goal(
+        "state of DB-IP City after one sync, both files; after one more, one text changed",
+        "478 MB, as two sources",
+        "{city/state/MB:.0f} MB; {city/state again/MB:.0f} MB (before {city/state/before MB:.0f}; "
+        "{city/state again/before MB:.0f} MB)",
+        "the files themselves {city/source/MB:.0f} MB",
+        "300 MB",
+        lambda now: now["city/state/MB"] <= 300,
+    ),
+    Goal(
         "open and first answer, files not in memory, 4.5 M blocks",
         "40 ms",
         "{opening/4,500,000 blocks, files not in memory/ms:.1f} ms",

@@ -147,7 +147,8 @@ def _measure(form: str, size: Size, folder: str) -> list[str]:
             _publish(form, night, home)
             print(f"{form}: night {len(packs) + 1}", file=sys.stderr, flush=True)
             packs.append(step("pack"))
-        one = sum(os.path.getsize(os.path.join(generation_path(home, _NIGHTS), name)) for name in CONTENT)
+        paths = (os.path.join(generation_path(home, _NIGHTS), name) for name in CONTENT)
+        one = sum(os.path.getsize(path) for path in paths if os.path.exists(path))
         index = os.path.getsize(os.path.join(generation_path(home, _NIGHTS), "index"))
         kept = _kept_bytes(home)
         last = packs[-1]

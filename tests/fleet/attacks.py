@@ -416,6 +416,8 @@ def main() -> int:
             print(
                 f"{kind}: {options.tries} tries, {found.refused} refused, {found.harmless} of no effect, "
                 f"{len(found.accepted)} accepted; {rules}",
+                *found.accepted,
+                sep="\n  ",
                 flush=True,
             )
     return 1 if accepted else 0

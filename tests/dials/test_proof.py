@@ -1,7 +1,9 @@
 """What a service lost, did in spite of its answer, or shows by an old list: only a conclusive list proves anything."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,6 +35,41 @@ def test_a_list_that_a_sync_holds_proves_nothing_to_a_push(person: Person, tmp_p
     assert set(person.there) == set(whole) - {-5}
     assert json.loads(person("custom", "show", "s0", "--json"))["locid"] == -1
     assert person.there[-4][0] == "Potsdam"
+
+
+def _without_blocks(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name != "ipblocks"}
+
+
+def _with_networks(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "ipblocks": [{"startip": f"{block['startip']}/24"} for block in row["ipblocks"]]}
+
+
+def _with_decimal_commas(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "latitude": "52,5"}
+
+
+@pytest.mark.parametrize("spoiled", [_without_blocks, _with_networks, _with_decimal_commas])
+def test_a_list_in_which_custom_rows_cannot_be_read_ends_no_edit(person: Person, spoiled: Callable[..., Any]) -> None:
+    for name, blocks in (("A", ("10.0.0.0/24", "10.0.5.0/24")), ("B", ("10.0.1.0/24",)), ("C", ("10.0.2.0/24",))):
+        place = ("--country", "DE", "--city", name, "--latitude", "52.5", "--longitude", "13.4")
+        person("custom", "create", name, *place, *(f"--block={block}" for block in blocks))
+    person.pushes_for_all_to_see()
+    person("custom", "remove-block", "A", "10.0.5.0/24")
+    person("custom", "delete", "B")
+    person.upstream.spoil = lambda row: spoiled(row) if row["locid"] < 0 else row
+    settle()
+    person("sync")
+    assert "this list ends no edit" in person.said
+    assert "gone" not in person.said
+    person("push", exits=1)
+    assert [row["state"] for row in json.loads(person("outbox", "list", "--json"))] == ["queued", "queued"]
+    person.upstream.spoil = lambda row: row
+    settle()
+    person.pushes_for_all_to_see()
+    assert sorted(person.there.values()) == [("A", ["10.0.0.0"]), ("C", ["10.0.2.0"])]
+    assert json.loads(person("lookup", "10.0.2.1", "--format", "ndjson"))["site"] == "C"
+    assert person.looks_up("10.0.5.1", "10.0.1.1") == [1, 1]
 
 
 def test_a_service_that_counts_all_geolocations_of_a_filtered_list_takes_updates(person: Person) -> None:

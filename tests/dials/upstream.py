@@ -90,6 +90,8 @@ class Upstream:
         self.frozen_s: float | None = None
         #: If given, the ETag of every list, whatever is there.
         self.etag: str | None = None
+        #: What a list makes of each of its rows.
+        self.spoil: Callable[[dict[str, Any]], dict[str, Any]] = lambda row: row
         #: For each number, who made its present geolocation.
         self.makers: dict[int, str] = {}
         self._random, self._now = random, now
@@ -183,7 +185,7 @@ class Upstream:
             self.lists += 1
         declared = everything if self.dials.counts_all else len(rows)
         count = (("x-total-count", str(declared)),) if self.dials.cap is None else ()
-        rows = rows[: self.dials.cap if "top" not in query else None]
+        rows = [self.spoil(row) for row in rows[: self.dials.cap if "top" not in query else None]]
         found = json.dumps(rows, ensure_ascii=False).encode()
         now = f'"{hashlib.sha256(found).hexdigest()[:16]}"'
         now = self.etag or now

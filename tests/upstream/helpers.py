@@ -8,7 +8,7 @@ from geolookup.upstream.geolocations import GeolocationsClient
 from tests.faults.raw_server import RawServer
 
 CANARY = "canary-3f9a-do-not-show"
-TWO = b'[{"locid":1,"ipblocks":[{"startip":"1.1.1.1","endip":"1.1.1.2"}]},{"locid":-2,"country":"US"}]'
+TWO = b'[{"locid":1,"ipblocks":[{"startip":"1.1.1.1","endip":"1.1.1.2"}]},{"locid":-2,"country":"US","ipblocks":[]}]'
 FIELDS: dict[str, object] = {
     "country": "US",
     "region": "CA",

@@ -125,9 +125,24 @@ def test_elements_that_are_no_geolocations_are_bad_rows(text: bytes) -> None:
 
 
 def test_quoted_locids_are_numbers() -> None:
-    row, _ = one(locid="-12")
+    row, _ = one(locid="-12", ipblocks=None)
     assert row is not None
     assert row.locid == -12
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_a_custom_geolocation_that_does_not_say_its_blocks_is_not_one_without(
+    monkeypatch: pytest.MonkeyPatch, large: bool
+) -> None:
+    if large:
+        monkeypatch.setattr(decode, "_LARGE_BYTES", 0)
+    row, decoder = one(locid=-12)
+    assert row is None
+    assert decoder.rejected[0].reason == "ipblocks is missing"
+    assert one(locid=12)[0] is not None
+    assert one(locid=-12, ipblocks=None)[0] is not None
+    row, decoder = one(locid=-12, city=[])  # another mistake sends all rows the long way
+    assert (row, decoder.rejected[0].locid) == (None, -12)
 
 
 @pytest.mark.parametrize(

@@ -94,12 +94,12 @@ class _RawBlock(msgspec.Struct, gc=False):
 
 class _RawRow(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     locid: int | str | None = None
-    ipblocks: list[_RawBlock] | None = None
+    ipblocks: list[_RawBlock] | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class _RawLargeRow(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     locid: int | str | None = None
-    ipblocks: msgspec.Raw = msgspec.Raw(b"null")
+    ipblocks: msgspec.Raw = msgspec.Raw(b"")
 
 
 _FIELDS = [(field.name, _Text if field.limit is None else float | str | None, None) for field in FIELDS]
@@ -263,6 +263,9 @@ class RowDecoder:
             raise _BadRowError("locid is missing or not a whole number")
         if locid == 0 or locid <= PROVISIONAL_LOCID or locid >= 1 << 63:
             raise _BadRowError(f"locid {harmless(str(locid), 40)} is out of range")
+        if locid < 0 and (raw.ipblocks is msgspec.UNSET or (isinstance(raw, _RawLargeRow) and not raw.ipblocks)):
+            # A geolocation that was cut short is not one without blocks: a person's removal would be taken for done.
+            raise _BadRowError("ipblocks is missing")
         values: list[Any] = [
             (value if type(value) is str else _text_of(value)) if most is None else _degrees(value, most, name)
             for value, (name, most) in zip(field_values(raw), _LIMITS, strict=True)
@@ -276,7 +279,7 @@ class RowDecoder:
 
     def _blocks_of_text(self, raw: msgspec.Raw) -> Iterator[list[_RawBlock]]:
         text = memoryview(raw)
-        if bytes(text[:4]) == b"null":
+        if bytes(text[:4]) in (b"", b"null"):
             return
         if len(text) <= _PART_BYTES or bytes(text[:1]) != b"[":
             yield self._only_blocks.decode(text)
@@ -360,12 +363,13 @@ class RowDecoder:
             elif isinstance(member, bool) or not isinstance(member, int | float | str | None):
                 raise _BadRowError(f"{name} is not a number")
             setattr(raw, name, member)
-        blocks = value.get("ipblocks")
+        if (blocks := value.get("ipblocks", msgspec.UNSET)) is msgspec.UNSET:
+            return raw
+        raw.ipblocks = []
         if blocks is None:
             return raw
         if not isinstance(blocks, list):
             raise _BadRowError("ipblocks is not a list")
-        raw.ipblocks = []
         bad: list[tuple[str, str]] = []
         for block in blocks:
             try:

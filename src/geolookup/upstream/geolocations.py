@@ -95,6 +95,18 @@ class Listing:
         """All blocks that were left out of good geolocations."""
         return self._decoder.rejected_blocks
 
+    def unread_of_custom(self) -> str | None:
+        """Which custom geolocation the list does not tell wholly, and why; None if it tells all of them.
+
+        A list that tells less of them than the service has proves nothing: neither that one is gone nor what it lost.
+        """
+        if self.rejected_geolocations + self.rejected_blocks > len(self.rejected):
+            return "too many rows of the service's list cannot be read"
+        for row in self.rejected:
+            if row.locid is None or row.locid <= 0:
+                return f"a row of a custom geolocation cannot be read (locid {row.locid}: {row.reason})"
+        return None
+
     @property
     def number_disagreements(self) -> int:
         """Blocks whose numbers are missing, quoted, or not those of their text."""

@@ -66,14 +66,15 @@ def _compare(pull: Pull, baseline: Baseline, candidate: Candidate, staged: Stage
     if difference:
         difference["custom_geolocations_gone"] = len(gone)
         report.difference = difference
-    if gone:
+    unread = {row["locid"] for row in report.rejected}  # and there all the same
+    if lost := [locid for locid in gone if locid not in unread]:
         report.warnings.append(
             count(
-                len(gone),
+                len(lost),
                 "custom geolocation is gone, and was not deleted here: ",
                 "custom geolocations are gone, and were not deleted here: ",
             )
-            + ", ".join(str(locid) for locid in sorted(gone, reverse=True)[:20])
+            + ", ".join(str(locid) for locid in sorted(lost, reverse=True)[:20])
         )
     return reasons_to_hold(
         pull.settings,

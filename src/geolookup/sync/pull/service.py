@@ -75,7 +75,8 @@ def pull_service(
                 client.require_whole(listing.geolocations_seen)
             except UpstreamRefusedError as error:
                 report.warnings.append(f"whether the list is complete could not be checked: {error}")
-        return _judge(pull, result, candidate, staged, url=url, etag=listing.etag, start=start)
+        unread = listing.unread_of_custom()
+        return _judge(pull, result, candidate, staged, url=url, etag=listing.etag, start=start, unread=unread)
 
 
 def _is_in_doubt(pull: Pull) -> bool:
@@ -175,15 +176,26 @@ def _may_be_capped(pull: Pull, definition: Definition, url: str, count: int) -> 
 
 
 def _judge(
-    pull: Pull, result: Result, candidate: Candidate, staged: Staged, *, url: str, etag: str | None, start: Start
+    pull: Pull,
+    result: Result,
+    candidate: Candidate,
+    staged: Staged,
+    *,
+    url: str,
+    etag: str | None,
+    start: Start,
+    unread: str | None,
 ) -> Result:
-    """Seal the candidate with what speaks against it, or find that nothing changed."""
+    """Seal the candidate with what speaks against it, or find that nothing changed.
+
+    ``unread`` says why the list does not tell all of the custom geolocations, if it does not.
+    """
     report, name = result.report, result.definition.name
     report.rows, report.digest = staged.rows, staged.digest
     result.digest = staged.digest
     before = pull.baseline(name)
     if before is not None and before.part.digest == staged.digest and name not in pull.damaged:
-        _believe(pull, candidate, url, start, report)
+        _believe(pull, candidate, url, start, report, unread)
         return _confirmed(pull, result, start, etag=etag or "", url=url)
     result.entry = {"checked_at": now_text(), "etag": etag, "began_at": start.at, "mark": start.mark.as_json()}
     record = {
@@ -198,15 +210,17 @@ def _judge(
     }
     result = judged(pull, result, candidate, staged, record)
     if not result.reasons:  # what is held proves nothing: a broken copy may list no custom geolocations for a while
-        _believe(pull, candidate, url, start, report)
+        _believe(pull, candidate, url, start, report, unread)
     return result
 
 
-def _believe(pull: Pull, candidate: Candidate, url: str, start: Start, report: PullReport) -> None:
+def _believe(pull: Pull, candidate: Candidate, url: str, start: Start, report: PullReport, unread: str | None) -> None:
     """Take the list that was fetched for what the service has."""
+    if unread:
+        report.warnings.append(f"{unread}: this list ends no edit, and takes no site's name")
     origin = None if pull.current is None else pull.current.published.get("custom")
     if not pull.preview and origin in (None, url):  # another service's numbers are not those of the places here
-        _hold_against(pull, Cache(candidate.cache), start, report)
+        _hold_against(pull, Cache(candidate.cache), start, report, asked_freely=not unread)
     _look_for_twins(pull, Cache(candidate.cache), report)
 
 

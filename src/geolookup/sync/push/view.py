@@ -110,14 +110,8 @@ def filtered(
 
 
 def _refuse_unreadable(listing: Listing) -> None:
-    if listing.rejected_geolocations + listing.rejected_blocks > len(listing.rejected):
-        raise UpstreamAnswerError("too many rows of the service's list cannot be read: nothing was sent")
-    for row in listing.rejected:
-        if row.locid is None or row.locid <= 0:
-            raise UpstreamAnswerError(
-                f"a row of a custom geolocation cannot be read (locid {row.locid}: {row.reason}): "
-                "what it holds would be lost"
-            )
+    if why := listing.unread_of_custom():
+        raise UpstreamAnswerError(f"{why}: nothing was sent, since what it holds would be lost")
 
 
 def geolocation(pulled: PulledGeolocation) -> Geolocation:

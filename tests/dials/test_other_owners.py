@@ -183,6 +183,54 @@ def test_an_undo_writes_nothing_to_the_new_owner_of_a_number(
     assert (person.there.get(-2) == ("Berlin", ["10.0.0.0", "10.0.1.0"])) is (edit == ("delete",))
 
 
+@pytest.mark.parametrize("reuse", [True, False])
+@pytest.mark.parametrize("pushed", [True, False])
+def test_undos_go_back_to_a_place_that_was_deleted_though_another_one_of_ours_had_its_number(
+    person: Person, *, pushed: bool, reuse: bool
+) -> None:
+    person.upstream.dials = Dials(reuse=reuse)
+    for name, block in (("Depot", "10.0.1.0/24"), ("Dock", "10.0.2.0/24")):
+        options = [f"--{field}={value}" for field, value in {**TOKYO, "city": name}.items()]
+        person("custom", "create", name, *options, "--block", block)
+        person.pushes_for_all_to_see()
+        person("custom", "update", name, "--areacode", "9")
+        person.pushes_for_all_to_see()
+        if name == "Depot":
+            person("custom", "delete", "Depot")
+            person.pushes_for_all_to_see()
+    assert person.there == {-1 if reuse else -2: ("Dock", ["10.0.2.0"])}
+    person("custom", "undo", "--run")
+    assert json.loads(person("lookup", "10.0.2.1", "--json"))[0]["areacode"] == ""
+    for back in ((None, ""), ("Depot", "9"), ("Depot", "")):  # Dock was made, Depot deleted, Depot changed
+        person("custom", "undo", "--run")
+        if pushed:
+            person.pushes_for_all_to_see()
+        (found,) = json.loads(person("lookup", "10.0.1.1", "--json"))
+        assert (found["site"], found["areacode"]) == back
+    if not pushed:
+        person.pushes_for_all_to_see()
+    assert [place for place, _ in person.there.values()] == ["Depot"]
+    person("custom", "undo", "--run")
+    person.pushes_for_all_to_see()
+    assert person.there == {}
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_undos_of_files_go_back_to_a_site_whose_number_another_one_had(
+    person: Person, sites: Sites, steps: int
+) -> None:
+    if steps == 2:
+        sites.apply(ROME)
+        person.pushes_for_all_to_see()
+    sites.apply(ROME, MUNICH.format(city="Dachau").replace("Munich", "Dachau"))
+    person.pushes_for_all_to_see()
+    for _ in range(steps):
+        person("custom", "undo", "--run")
+        person.pushes_for_all_to_see()
+    assert sorted(city for city, _ in person.there.values()) == ["Munich", "Rome"]
+    assert json.loads(person("lookup", "10.1.0.1", "--json"))[0]["site"] == "Munich"
+
+
 @pytest.mark.parametrize("then", ["nothing", "delete", "add-block"])
 def test_a_number_whose_new_owner_took_over_a_block_before_a_list_showed_ours_is_not_written_to(
     person: Person, then: str

@@ -186,10 +186,12 @@ class Since:
             if line.vrf == vrf and vrf:
                 self._places.setdefault(line.name, []).append(line)
             elif not vrf and not line.vrf and line.locid is not None and (line.before or line.after) is not None:
-                self._places.setdefault(session.now_shown(line.locid), []).append(line)
+                self._places.setdefault(session.now_shown(line.locid, line.at, line.before, line.after), []).append(
+                    line
+                )
             for name, (was, became) in () if vrf else line.names.items():
                 if was is not None:
-                    shown = session.now_shown(session.shown(was.locid))
+                    shown = session.now_shown(session.shown(was.locid), line.at)
                     self._named.setdefault(name, shown)
                     if line.number > own:
                         self._labels.setdefault(shown, (line, (name, was.time_zone)))

@@ -116,12 +116,13 @@ def undo(editor: Editor, *, edits: Sequence[int] = (), last: int = 1) -> Undone:
     with editor.sessions.transaction() as session:
         steps = [] if edits else session.steps.newest(last)
         rows = [_undoable(session.outbox.row(number)) for number in sorted(set(edits), reverse=True)]
-        changes = [_of_row(row) for row in rows] + [change for step in steps for change in reversed(step.changes)]
+        changes = [(row.created_at, _of_row(row)) for row in rows]
+        changes += [(step.at, change) for step in steps for change in reversed(step.changes)]
         before = custom_layer(editor)
         names = {locid: name for name, locid in editor.sites().items()}
         target = _Target({locid: content_of(place) for locid, place in before.items()}, editor.stored(), names)
-        numbers = [session.now_shown(change.locid, change.before, change.after) for change in changes]
-        for number, change in zip(numbers, changes, strict=True):
+        numbers = [session.now_shown(change.locid, at, change.before, change.after) for at, change in changes]
+        for number, (_, change) in zip(numbers, changes, strict=True):
             target.reverse(number, change)
         target.require_blocks_free()
         touched = dict.fromkeys(reversed(numbers))
@@ -214,7 +215,10 @@ def _make(editor: Editor, session: EditSession, changes: list[Change]) -> tuple[
         known = change.kind is Kind.CREATE or change.locid is not None
         done = make(editor, change if known else replace(change, locid=names[change.site or ""]), names)
         if done.former is not None and done.locid is not None:
-            numbers[session.local(done.former)] = done.locid
+            former = session.local(done.former)
+            numbers[former] = done.locid
+            if done.locid != former:
+                session.created_again(former, done.locid)
         made.append(done)
     return tuple(made), numbers
 
@@ -227,20 +231,22 @@ def _put_names_back(session: EditSession, steps: Iterable[Step], numbers: Mappin
     before = session.names.all()
     names = dict(before)
     for step in steps:
-        for name, (was, became) in step.names.items():
+        for name, both in step.names.items():
+            was, became = (
+                each and each._replace(locid=session.deleted_since(each.locid, step.at) or each.locid) for each in both
+            )
             if names.get(name) == became:
                 names.pop(name, None)
                 if was is not None:
                     names[name] = was
     names = {name: Named(numbers.get(named.locid, named.locid), named.time_zone) for name, named in names.items()}
     if names != before:
-        hidden = session.hidden()
-        there = {
+        known = {
             name: named
             for name, named in names.items()
-            if named.locid in hidden or session.shown(named.locid) in session.layer
+            if session.shown(named.locid) in session.layer or session.ledger.has("id = ?", (named.locid,))
         }
-        session.name_sites(there, file="undo")
+        session.name_sites(known, file="undo")
     again = {named.locid: (name, named.time_zone) for name, named in names.items()}
     told = []
     for name, (local, zone) in before.items():

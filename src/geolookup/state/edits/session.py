@@ -94,6 +94,9 @@ def local_facts(name: str, time_zone: str) -> Mapping[str, str]:
 #: The file of a name that no file gave.
 BY_HAND = "by hand"
 
+#: The setting that says, by the edit that deleted a place, as which place an undo created it again.
+_ANEW = "anew:"
+
 
 class SiteNames:
     """The names of the file applied last, and those given by hand, within one transaction of edits.db; and time zones.
@@ -170,6 +173,7 @@ class EditSession:
         self._layer: dict[int, Laid] | None = None
         self._known_aliases: dict[int, int] | None = None
         self._owners: dict[IPBlock, int] | None = None
+        self._deletes: dict[int, list[OutboxRow]] | None = None
         #: The blocks that each geolocation had before the first edit of it, and the last line of its history.
         self._seen: dict[int, Blocks] = {}
         self._lines: dict[int, _HistoryLine] = {}
@@ -269,20 +273,41 @@ class EditSession:
         """The number under which lookups show what has a number on this machine."""
         return self._aliases.get(local, local)
 
-    def now_shown(self, once_shown: int, *contents: Content | None) -> int:
-        """The number of what lookups once showed under a number, with these contents: what it was and became.
+    def now_shown(self, once_shown: int, at: str, *contents: Content | None) -> int:
+        """The number of what lookups showed under a number at a moment, with these contents: what it was and became.
 
         Its own one here if it is at the service no more, though the number be another's by now.
         """
+        if (local := self.deleted_since(once_shown, at)) is not None:
+            return self.shown(local)
         shown = self.shown(once_shown)
         former = self.outbox.former(once_shown)
-        there = self.layer.get(shown)
-        if there is not None and former is not None:
-            found, forms = content_of(there.place), self.ledger.forms()
-            was = [Place(id=0, baseline=content) for content in contents if content is not None]
-            if all(is_another(place, found, forms) for place in was):
-                return former
-        return self.outbox.deleted_here().get(once_shown, shown) if there is None else shown
+        if former is None:
+            return shown
+        there, former = self.layer.get(shown), self.shown(former)
+        if there is None:
+            return former if former in self.layer else shown
+        found, forms = content_of(there.place), self.ledger.forms()
+        was = [Place(id=0, baseline=content) for content in contents if content is not None]
+        return former if all(is_another(place, found, forms) for place in was) else shown
+
+    def deleted_since(self, number: int, at: str) -> int | None:
+        """The number here of what had a number at a moment, and was deleted since; of what it was created again as.
+
+        None if this machine has not deleted it.
+        """
+        if self._deletes is None:
+            self._deletes = self.outbox.deletes()
+        for row in self._deletes.get(number, ()):
+            if row.created_at >= at:
+                anew = self.outbox.setting(f"{_ANEW}{row.id}")
+                return row.locid if anew is None else self.deleted_since(int(anew), row.created_at) or int(anew)
+        return None
+
+    def created_again(self, former: int, local: int) -> None:
+        """Note what was deleted, by its number here, and is there again under another one."""
+        for row in self.outbox.where("locid = ? AND operation = 'delete'", (former,))[-1:]:
+            self.outbox.keep_setting(f"{_ANEW}{row.id}", str(local))
 
     def local(self, shown: int) -> int:
         """The number on this machine of what lookups show under a number."""

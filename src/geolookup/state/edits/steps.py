@@ -70,7 +70,7 @@ class Step:
     """The changes of one transaction: to geolocations, oldest first, and to the names of sites.
 
     ``names`` has each name that changed, with what it stood for before and after, or None.
-    ``who`` made it at ``at``, ``via`` says from where.
+    ``who`` began it at ``at``, ``via`` says from where.
     """
 
     number: int
@@ -178,7 +178,7 @@ class Steps:
         at = by = via = ""
         for row in self._database.query("SELECT * FROM history WHERE step = ? ORDER BY id", (number,)):
             line = _line(row)
-            at, by, via = line.at, line.who, line.via
+            at, by, via = min(at or line.at, line.at), line.who, line.via
             for name, (was, became) in line.names.items():
                 names[name] = names.get(name, (was,))[0], became
             if line.vrf:

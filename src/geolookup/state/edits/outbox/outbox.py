@@ -117,6 +117,14 @@ class Outbox:
         sql = "SELECT number, locid FROM outbox WHERE number IS NOT NULL ORDER BY id"
         return {row["number"]: row["locid"] for row in self._database.query(sql)}
 
+    def deletes(self) -> dict[int, list[OutboxRow]]:
+        """The acknowledged deletes, oldest first, by the service's number of what they deleted, and by the one here."""
+        found: dict[int, list[OutboxRow]] = {}
+        for row in self.where("number IS NOT NULL AND state = 'done'"):
+            for number in {row.locid, row.number or row.locid}:
+                found.setdefault(number, []).append(row)
+        return found
+
     def stored_differently(self) -> list[OutboxRow]:
         """The newest create or update of each geolocation that the service stored in another form than it was sent."""
         newest = "SELECT max(id) FROM outbox WHERE state = 'done' AND operation IN ('create', 'update') GROUP BY locid"

@@ -73,8 +73,43 @@ def test_a_restore_names_the_places_of_vrfs_that_lookups_lose(
     (tmp_path / "v.csv").write_text("name,country,city,blocks,vrf\nUtrecht office,NL,Utrecht,10.1.2.0/24,RED\n")
     person("custom", "apply", tmp_path / "v.csv")
     person("outbox", "restore", how if how == "--empty" else tmp_path / how, exits=3)
-    assert "lookups no longer have Utrecht, NL of the VRF RED for 10.1.2.0-10.1.2.255" in person.said
+    assert "lookups no longer have Utrecht office (Utrecht, NL) of the VRF RED for 10.1.2.0-10.1.2.255" in person.said
     assert ("Berlin" in person.said) is (how == "--empty")
+
+
+@pytest.mark.parametrize("how", ["--empty", "backup"])
+def test_a_restore_names_the_sites_that_lookups_call_otherwise(
+    person: Person, home: str, tmp_path: Path, how: str
+) -> None:
+    locid = person.has("10.0.0.0/24")
+    person("custom", "rename", locid, "Depot")
+    person("outbox", "restore", f"{home}/edits.db")
+    shutil.copy(f"{home}/edits.db", tmp_path / "backup")
+    if how == "backup":
+        person("custom", "rename", "Depot", "Dock")
+        person("custom", "update", "Dock", "--time-zone", "Europe/Berlin")
+    person("outbox", "restore", how if how == "--empty" else tmp_path / how, exits=3)
+    site = "Dock (Berlin, DE; Europe/Berlin)" if how == "backup" else "Depot (Berlin, DE)"
+    assert f"lookups no longer have {site} for 10.0.0.0-10.0.0.255" in person.said
+
+
+def test_a_state_that_is_replaced_names_what_its_edits_alone_had(person: Person, tmp_path: Path) -> None:
+    locid = person.has("10.0.0.0/24")
+    person("custom", "rename", locid, "Depot")
+    person("custom", "add-block", "Depot", "10.0.1.0/24")
+    person("state", "backup", tmp_path / "backup")
+    person("state", "restore", tmp_path / "backup", "--replace")
+    assert "not in the backup" not in person.said
+    person("custom", "add-block", "Depot", "10.0.2.0/24")
+    person("custom", "rename", "Depot", "Dock")
+    (tmp_path / "v.csv").write_text("name,country,city,blocks,vrf\nUtrecht office,NL,Utrecht,10.1.2.0/24,RED\n")
+    person("custom", "apply", tmp_path / "v.csv")
+    person("state", "restore", tmp_path / "backup", "--replace", exits=3)
+    assert [line.partition(": ")[2] for line in person.said.splitlines() if line.startswith("not in the backup")] == [
+        "add 10.0.2.0-10.0.2.255 to -1",
+        "the name Dock of geolocation -1",
+        "Utrecht office of the VRF RED",
+    ]
 
 
 def _copied(home: str) -> bytes:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 import click
 
 from geolookup.cli import interrupt, output
+from geolookup.cli.exit_codes import DONE, HELD
 from geolookup.cli.groups import LazyGroup
 from geolookup.cli.options import json_option, load_settings, state_directory
 from geolookup.settings.times import shown
@@ -44,24 +45,30 @@ def backup(file: str, as_json: bool) -> None:
 @click.argument("file", metavar="FILE")
 @click.option("--replace", is_flag=True, help="Take the place of a state that is there, which is kept beside it.")
 @json_option
-def restore(file: str, replace: bool, as_json: bool) -> None:
+def restore(file: str, replace: bool, as_json: bool) -> int:
     """Put a backup that `state backup` wrote in the place of the state (GEOLOOKUP_HOME, or `home`).
 
     \b
     Every byte is verified before anything is replaced, and then one rename does it. Edits that were
-    unfinished may have been sent since: the next push looks for them at the service.
+    unfinished may have been sent since: the next push looks for them at the service. Exit status: 3 if
+    the state that was there had edits, names of sites or places of VRFs that no service has and FILE
+    lacks; each is named.
     Example: geolookup state restore /backups/geolookup.tar.gz
     """
     home = load_settings().state_home()
     made = archive.restore(file, home, replace=replace)
+    code = HELD if made.given_up else DONE
     if as_json:
         output.json_result(asdict(made))
-        return
+        return code
+    for told in made.given_up:
+        output.note(f"not in the backup: {told}")
     output.done(f"{home} is the backup of {shown(made.at)}: generation {made.generation}, verified")
     if made.replaced is not None:
         output.done(f"the state that was there is {made.replaced}")
     if made.unfinished:
         output.done(f"the next push looks at the service for {words.count(made.unfinished, 'edit')} not known as sent")
+    return code
 
 
 @state.command()

@@ -22,7 +22,13 @@ from geolookup.state.base.clock import now_text, wall
 from geolookup.state.base.current import Current, generation_path, overlay_path, parse_current
 from geolookup.state.base.parts import FLEET, FLEET_JOINED, FLEET_ROOT, has_service, parts_of, snapshot_path
 from geolookup.state.base.vrfs import vrf_files
+from geolookup.state.edits.outbox.operations import describe
+from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.outbox.payload import content_of
+from geolookup.state.edits.outbox.row import PENDING_STATES, State
+from geolookup.state.edits.session import SiteNames
 from geolookup.state.edits.store import Edits
+from geolookup.state.edits.vrfs import VrfPlaces
 from geolookup.state.publishing import restore as edits_restore
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.verify import verify
@@ -41,7 +47,8 @@ class Archived:
 
     ``bytes`` are theirs, ``generation`` is the one that is served, ``at`` when the backup was made. ``unfinished`` are
     edits that may have been sent since, which the next push looks for; ``replaced`` is where the state is that was
-    there before, None if there was none.
+    there before, None if there was none. ``given_up`` is what its edits had, in words, that no service has and the
+    backup lacks.
     """
 
     path: str
@@ -51,6 +58,7 @@ class Archived:
     at: str
     unfinished: int = 0
     replaced: str | None = None
+    given_up: tuple[str, ...] = ()
 
 
 def backup(directory: StateDirectory, path: str) -> Archived:
@@ -104,11 +112,12 @@ def restore(path: str, home: str, *, replace: bool = False) -> Archived:
         current = _current_in(staged)
         if problems := verify(staged):
             raise StateDamagedError(f"{path}: {problems[0].replace(staged, home)}: nothing was restored")
+        given_up = _given_up(home, staged) if is_there else ()
         unfinished = _maybe_sent(staged, current)
         _sync_tree(staged)
         kept = f"{home}.replaced-{wall():%Y%m%dT%H%M%S}-{secrets.token_hex(2)}" if is_there else None
         _take_place(staged, home, kept)
-    return _archived(home, manifest, unfinished=unfinished, replaced=kept)
+    return _archived(home, manifest, unfinished=unfinished, replaced=kept, given_up=given_up)
 
 
 def move(directory: StateDirectory, target: str) -> str:
@@ -306,7 +315,7 @@ def _unpack(path: str, staged: str) -> dict[str, Any]:
     return manifest
 
 
-def _archived(path: str, manifest: dict[str, Any], *, unfinished: int = 0, replaced: str | None = None) -> Archived:
+def _archived(path: str, manifest: dict[str, Any], **more: Any) -> Archived:
     sizes = [record["bytes"] for record in manifest["files"].values() if "bytes" in record]
     return Archived(
         path=path,
@@ -314,8 +323,7 @@ def _archived(path: str, manifest: dict[str, Any], *, unfinished: int = 0, repla
         files=len(manifest["files"]),
         bytes=sum(sizes),
         at=manifest["at"],
-        unfinished=unfinished,
-        replaced=replaced,
+        **more,
     )
 
 
@@ -363,6 +371,31 @@ def _maybe_sent(staged: str, current: Current) -> int:
     if not has_service(current.published) or not os.path.exists(os.path.join(staged, "edits.db")):
         return 0
     return edits_restore.prepared(Edits(staged), current, pushed_since=True)[1]
+
+
+def _given_up(home: str, staged: str) -> tuple[str, ...]:
+    """What a state's edits alone have that those of a backup lack; nothing of an edits.db that cannot be read."""
+    with contextlib.suppress(StateError):
+        kept = _own(staged)
+        return tuple(words for what, words in _own(home, *PENDING_STATES).items() if what not in kept)
+    return ()
+
+
+def _own(home: str, *states: State) -> dict[tuple[Any, ...], str]:
+    """The edits in these states (all, if none is named), the names of sites and the places of VRFs, each in words."""
+    with Edits(home).reading() as database:
+        outbox = Outbox(database)
+        numbers, vrfs = outbox.aliases(), VrfPlaces(database, outbox)
+        found: dict[tuple[Any, ...], str] = {}
+        for row in outbox.rows(*states):
+            found[row.id, row.created_at] = describe(row.intent, numbers.get(row.locid, row.locid))
+        for name, named in SiteNames(database).all().items():
+            zone = f", and its time zone {named.time_zone}" if named.time_zone else ""
+            found[name, named] = f"the name {name} of geolocation {numbers.get(named.locid, named.locid)}{zone}"
+        for vrf in vrfs.revisions():
+            for name, place in vrfs.places(vrf).items():
+                found[vrf, name, content_of(place)] = f"{name} of the VRF {vrf}"
+        return found
 
 
 def _sync_tree(path: str) -> None:

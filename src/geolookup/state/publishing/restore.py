@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from geolookup.base import disk
+from geolookup.index.layout import OURS
 from geolookup.index.reader import IndexReader
 from geolookup.model.addresses import to_text
 from geolookup.model.errors import EditsDamagedError, IndexFileError, StateError
@@ -34,7 +35,7 @@ class Restored:
     ``source`` is the file that was copied, None if edits.db was emptied. ``pushed_since`` says that a push began after
     it was made, so that its unfinished edits may have been sent; ``unfinished`` is how many those are. ``replaced`` is
     the path of the file that was there before, None if there was none. ``lost`` are the ranges of addresses that
-    lookups answered from the edits that are gone: (first, last, the place that was, with its VRF).
+    lookups answered from the edits that are gone: (first, last, the site and place that was, with its VRF).
     """
 
     source: str | None
@@ -75,7 +76,7 @@ def restore(directory: StateDirectory, source: str | None = None, *, empty: bool
 
 
 def _answers(directory: StateDirectory) -> dict[tuple[str, str, str], str]:
-    """The ranges that the custom layer (``""``) and those of VRFs cover, by VRF, each with its place in words."""
+    """The ranges of the custom layer (``""``) and of those of VRFs, by VRF, each with its site and place in words."""
     try:
         published = directory.open()
     except StateError:
@@ -89,7 +90,10 @@ def _answers(directory: StateDirectory) -> dict[tuple[str, str, str], str]:
             for family in _FAMILIES:
                 for first, last, slot in layer.segments(family):
                     place = Geolocation(locid=-1, **dict(zip(FIELD_NAMES, layer.location(slot)[1:], strict=True)))
-                    words = place.place_text() + (f" of the VRF {vrf}" if vrf else "")
+                    own = layer.record_part(layer.record(family, first), OURS) or {}
+                    words = "; ".join(filter(None, (place.place_text(), own.get("time_zone"))))
+                    words = f"{own['site']} ({words})" if own.get("site") else words
+                    words += f" of the VRF {vrf}" if vrf else ""
                     found[vrf, to_text(family, first), to_text(family, last)] = words
     for _, layer in layers[1:]:
         layer.close()

@@ -3,7 +3,7 @@
 import itertools
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,9 +23,18 @@ from geolookup.state.base.candidate import Candidate
 from geolookup.state.generations import cache_segments
 from geolookup.state.generations.cache import COMPACT, IN_INDEX, Cache
 from geolookup.state.generations.cache_compare import compare, row_differences
+from geolookup.sync.pull import staging
 from geolookup.sync.pull.staging import ColumnStaging, earlier_places
 from tests.oracle import cache_rows
 from tests.support.examples import examples
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_are_many() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(staging, "MANY_BLOCKS", 0)
+        yield
+
 
 #: (family, first, last, number of the city, or None if it is known to be nowhere)
 Row = tuple[int, int, int, int | None]

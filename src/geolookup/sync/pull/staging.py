@@ -42,6 +42,10 @@ _DIGEST_MODULUS = 1 << 256
 #: The most blocks of one geolocation whose rows or text are made at a time.
 _BLOCKS_A_STEP = 1 << 14
 
+#: Of so many blocks the index alone may tell, since rows are most of what a sync costs, in time and in room. Fewer are
+#: rows of cache.db, which people ask by SQL.
+MANY_BLOCKS = 1_000_000
+
 #: The locid of a mask's blocks, which no geolocation has.
 MASK = 0
 
@@ -307,7 +311,8 @@ class ColumnStaging:
         with files.file_errors(self._candidate.index):
             summary = self._index.write(self._candidate.index, extra={"digest": text})
         blocks = {family: len(columns[0]) for family, columns in self._rows.items()}
-        are_segments = self._index.disjoint and blocks == {4: summary.segments_v4, 6: summary.segments_v6}
+        segments = {4: summary.segments_v4, 6: summary.segments_v6}
+        are_segments = self._index.disjoint and blocks == segments and sum(blocks.values()) >= MANY_BLOCKS
         if not are_segments:
             for family in self._rows:
                 for numbers in self._block_rows(family):

@@ -103,6 +103,9 @@ class FakeListing:
     def iter_batches(self) -> Iterator[list[PulledGeolocation]]:
         yield list(self._rows or ())
 
+    def unread_of_custom(self) -> None:
+        pass
+
 
 class FakeService:
     """The interface's semantics, plainly; has the methods of `GeolocationsClient` and raises the same errors.

@@ -451,7 +451,11 @@ def test_a_country_in_words_among_the_places_spoils_the_blocks_that_lead_there(t
 
 
 def test_places_of_a_list_keep_their_numbers_and_a_number_twice_stops(tmp_path: Path) -> None:
-    places = [{"locid": 7, "country": "DE"}, {"locid": 9, "country": "DE"}, {"locid": -1, "country": "US"}]
+    places = [
+        {"locid": 7, "country": "DE"},
+        {"locid": 9, "country": "DE"},
+        {"locid": -1, "country": "US", "ipblocks": []},
+    ]
     _, gathered = read_all(write(tmp_path, json.dumps(places)))
     assert gathered.places.locids is not None
     assert list(gathered.places.locids) == [7, 9]

@@ -44,7 +44,7 @@ def test_custom_geolocations_of_a_service_come_too_and_bad_rows_are_counted() ->
     ]
     assert list(reading.gathered.places.locids or ()) == [7, -2]
     assert (reading.gathered.rows, reading.gathered.bad) == (3, 1)
-    more = b'[{"locid":7,"zone":"x"},{"locid":-2,"note":1},{"locid":-3,"note":2}]'
+    more = b'[{"locid":7,"zone":"x"},{"locid":-2,"note":1,"ipblocks":[]},{"locid":-3,"note":2,"ipblocks":[]}]'
     reading = ServiceReading("the service", cast(Listing, FakeListing(more)))
     list(reading.batches())
     assert [(key.key, key.kept_as, key.records, key.reason) for key in reading.gathered.keys] == [

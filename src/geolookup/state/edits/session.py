@@ -281,12 +281,9 @@ class EditSession:
         if (local := self.deleted_since(once_shown, at)) is not None:
             return self.shown(local)
         shown = self.shown(once_shown)
-        former = self.outbox.former(once_shown)
-        if former is None:
+        there, former = self.layer.get(shown), self.outbox.former(once_shown)
+        if there is None or former is None:
             return shown
-        there, former = self.layer.get(shown), self.shown(former)
-        if there is None:
-            return former if former in self.layer else shown
         found, forms = content_of(there.place), self.ledger.forms()
         was = [Place(id=0, baseline=content) for content in contents if content is not None]
         return former if all(is_another(place, found, forms) for place in was) else shown

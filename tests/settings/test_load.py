@@ -121,8 +121,8 @@ def test_every_setting_that_code_for_lookups_reads_is_marked_as_bearing_on_looku
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "settings":
                 # Without a state the bundled one is built, unless there is an upstream: the fast path builds none.
                 read |= {node.attr.removesuffix("_s") if node.attr == "max_age_s" else node.attr} & names - {"url"}
-    assert read == {"max_age", "stale"}
-    assert marked == read | {"home", "vrf"}  # by `state_home`, and by the commands that take a VRF
+    assert read == {"max_age", "stale", "vrf"}
+    assert marked == read | {"home"}  # by `state_home`
 
 
 @pytest.mark.parametrize("name", sorted(setting.name for setting in described() if setting.is_path))

@@ -54,7 +54,9 @@ def records(content: Content, answers: Answers, *, nested: bool, progress: Progr
     """The records of all answers; with ``nested`` the facts of networks stand under `TRAITS`, else at the top."""
     pool = mmdb.Pool()
     ours = pool.shared(mmdb.text(OURS))
-    places = _Places(content.places, pool, _uses(answers.place, len(content.places))).written(progress)
+    places: Iterator[_Row] = iter(())  # of a file of networks, which has no keys of places, either
+    if len(content.places):
+        places = _Places(content.places, pool, _uses(answers.place, len(content.places))).written(progress)
     networks = [_NONE]  # which -1 names, too
     if content.networks is not None and (answers.network >= 0).any():
         uses = _uses(answers.network, len(content.networks))
@@ -184,7 +186,7 @@ class _Places(_Writer):
 
     def written(self, progress: Progress) -> Iterator[_Row]:
         """The members of each place, and where it comes from."""
-        for key in _KEYS if len(self._places) else ():
+        for key in _KEYS:
             self._key(key)  # here, where pointers are the shortest
         own = self._own(progress)
         parts = self._pooled(self._with_given(self._countries() + self._cities()))

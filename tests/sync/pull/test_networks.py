@@ -21,6 +21,7 @@ from geolookup.state.base.parts import parts_of, snapshot_path
 from geolookup.state.publishing.archive import backup, restore
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.verify import verify
+from geolookup.sync.first import build_bundled_state
 from geolookup.sync.pull.accept import accept
 from geolookup.sync.pull.context import PullReport
 from geolookup.sync.pull.pull import pull
@@ -98,6 +99,17 @@ def test_a_state_of_networks_alone_is_a_state(home: str, tmp_path: Path) -> None
         assert place.city == "Paris"
         assert network is not None
         assert network.asn == 64513
+
+
+def test_networks_in_the_place_of_the_bundled_countries_are_told(home: str, tmp_path: Path) -> None:
+    build_bundled_state(home, quiet=True)
+    asn, city = asn_csv(tmp_path / "asn.csv"), city_csv(tmp_path / "city.csv")
+    told = [
+        [line for line in synced(home, settings).warnings if "no source says where addresses are" in line]
+        for settings in (stack(("asn", asn)), stack(("asn", asn)), stack(("asn", asn), ("city", city)))
+    ]
+    assert [len(lines) for lines in told] == [1, 0, 0]
+    assert "geolookup source add rir" in told[0][0]
 
 
 def test_a_snapshot_of_networks_is_an_index_and_a_report(home: str, tmp_path: Path) -> None:

@@ -8,12 +8,13 @@ from geolookup.base.text import count, first_line
 from geolookup.model.errors import HeldError, IndexFileError, PullError, StateDamagedError, StateError
 from geolookup.model.fields import FIRST_OWN_LOCID
 from geolookup.settings.times import of_day, shown
+from geolookup.sources.bundled import MORE
 from geolookup.sources.providers import Terms
 from geolookup.state.base.candidate import Candidate
 from geolookup.state.base.clock import now_text
 from geolookup.state.base.current import Current
 from geolookup.state.base.marks import Begun
-from geolookup.state.base.parts import refusal_of_stack
+from geolookup.state.base.parts import parts_of, refusal_of_stack
 from geolookup.state.generations.assemble import StackedSource, about_of, assemble
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.run import Run
@@ -46,6 +47,8 @@ def publish(
     new = {result.definition.name: result for result in results if result.published is not None}
     entries = _entries(pull, results, change)
     changed = is_changed(pull, names, layers, served_names(current))
+    if names and changed:
+        _say_unplaced(current, [layers[name] for name in names], report)
     if preview is not None:
         if changed or any(result.candidate is not None for result in results):
             record = _show(pull, [layers[name] for name in names], preview)
@@ -160,6 +163,13 @@ def _say_carried(pull: Pull, published: Current, report: PullReport, *, url_move
             f"{url} comes after {origin}, which has left: {count(pending, 'edit')} waiting to give it the custom "
             "geolocations that it never had: `geolookup push` sends them"
         )
+
+
+def _say_unplaced(current: Current | None, layers: Sequence[StackedSource], report: PullReport) -> None:
+    """Warn that sources of networks alone take the place of what said where addresses are: the bundled data, mostly."""
+    had = current is not None and any(part.has_places for part in parts_of(current.published))
+    if had and not any(layer.part.has_places for layer in layers):
+        report.warnings.append(f"no source says where addresses are, so answers have no country any more; {MORE}")
 
 
 def _say_rolled_back(report: PullReport, result: Result, current: Current | None) -> None:

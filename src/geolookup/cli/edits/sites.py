@@ -37,7 +37,7 @@ R = TypeVar("R")
 
 
 class _How(TypedDict):
-    """What the options say of what happens to sites."""
+    """The choices of a person about sites, from the options."""
 
     prune_all: bool
     takes: Mapping[str, int | None]

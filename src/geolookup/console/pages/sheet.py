@@ -51,7 +51,7 @@ class _Sheet:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The names of its files."""
         return ", ".join(name for name, _ in self.files)
 
     @property
@@ -60,7 +60,7 @@ class _Sheet:
         return len(self.files) > 1 or self.name.lower().endswith(".zip")
 
     def plan(self, editor: Editor, settings: Settings, keep: Keep) -> tuple[Planned, list[str]]:
-        """What it would change, and how it was read.
+        """The plan of its changes, and notes on how the files were read; nothing is changed.
 
         :raises DataFileError: if it cannot be read, or sites cannot be made as they are there
         """

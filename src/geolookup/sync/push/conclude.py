@@ -23,13 +23,12 @@ from geolookup.sync.push.telling import Names, why_held, words_of
 
 _DEGREES = {FIELD_NAMES.index(name) for name in DEGREES}
 
-
 #: Tells whether the service did not have a number, or not so, before the create of a place.
 _IsNew: TypeAlias = Callable[[Kept, int], bool]
 
 
 class Stored(NamedTuple):
-    """What the service made of the fields that it said yes to, of one place."""
+    """Of one place: the fields that the service acknowledged, and the fields that it has."""
 
     kept: Kept
     sent: Values

@@ -169,7 +169,7 @@ def test_a_second_builder_is_refused_before_it_writes(builder: Builder, tmp_path
     with pytest.raises(StateBusyError, match="published by another builder"):
         other.publish()
     assert {path: path.read_bytes() for path in (tmp_path / "www").rglob("*") if path.is_file()} == before
-    with builder.store.locked(), pytest.raises(StateBusyError, match="another machine or process"):
+    with builder.store.locked(builder.home), pytest.raises(StateBusyError, match="another machine or process"):
         builder.publish()
 
 

@@ -12,6 +12,7 @@ import platform
 import secrets
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import obstore
@@ -21,9 +22,10 @@ from obstore.store import from_url
 from geolookup.base.reasons import reason
 from geolookup.fleet.store import BLOBS
 from geolookup.model.errors import SettingsError, StateBusyError, StateUnwritableError
+from geolookup.state.base.clock import text_of
 
 _LOCK = "publishing.json"
-#: A publish that was killed keeps others out for so long.
+#: A publish that was killed keeps other states out for so long.
 _LOCK_S = 900.0
 _FOR_EVER = "public, max-age=31536000, immutable"
 _ALWAYS_ASK = "no-cache"
@@ -50,19 +52,24 @@ class Bucket:
         return self._url
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, home: str) -> Iterator[None]:
         """See `Store`: by an object that only one can create; of a maker that was killed it ends after a while."""
-        mine = json.dumps(
-            {"host": platform.node(), "id": secrets.token_hex(8), "until": time.time() + _LOCK_S}
-        ).encode()
+        holder = {"host": platform.node(), "state": os.path.realpath(home)}
+        until = time.time() + _LOCK_S
+        mine = json.dumps({**holder, "id": secrets.token_hex(8), "until": until}).encode()
         if not self.claim(_LOCK, mine):
             found = self.read(_LOCK, 1 << 16) or b"{}"
             try:
-                until, host = float(json.loads(found)["until"]), str(json.loads(found)["host"])
-            except (ValueError, KeyError, TypeError):
-                until, host = 0.0, "nobody"
-            if until > time.time():
-                raise StateBusyError(f"{self}: another process is publishing there ({host!r:.60})")
+                lock = json.loads(found)
+                until, other = float(lock["until"]), {name: str(lock.get(name)) for name in holder}
+            except (ValueError, KeyError, TypeError, AttributeError):
+                until, other = 0.0, {}
+            if until > time.time() and other != holder:
+                ends = text_of(datetime.fromtimestamp(until, UTC))
+                raise StateBusyError(
+                    f"{self}: another process is publishing there ({other['host']!r:.60}), or was killed: "
+                    f"then publish again after {ends}"
+                )
             self.write(_LOCK, mine)  # only if nobody else did
         try:
             yield

@@ -148,7 +148,7 @@ def publish(
         raise StateBusyError(f"{out}: another process publishes this state")
     with lock:
         signer = keyring.publish_key(keys)
-        with store.locked():
+        with store.locked(home):
             return _Publish(home, out, store, keys, signer, layer, allowed, take_over).run()
 
 

@@ -22,8 +22,10 @@ class Store(Protocol):
 
     def __str__(self) -> str: ...
 
-    def locked(self) -> contextlib.AbstractContextManager[None]:
-        """Keep other publishes out for as long as this one lasts.
+    def locked(self, home: str) -> contextlib.AbstractContextManager[None]:
+        """Keep other publishes out for as long as this one of a state lasts.
+
+        Its caller keeps other publishes of that state out: a lock of its own is one of a publish that was killed.
 
         :raises StateBusyError: if another one is under way
         """
@@ -64,7 +66,7 @@ class Folder:
         return self.path
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, _home: str) -> Iterator[None]:
         """See `Store`: by flock, so that it ends with the process."""
         with self._errors("."):
             for name in ("", BLOBS, METADATA):

@@ -17,6 +17,7 @@ from geolookup.settings.table import Settings
 from geolookup.settings.times import seconds
 from geolookup.state.base import clock
 from geolookup.state.base.current import Current
+from geolookup.state.base.parts import is_received
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.belonging import settings_of
 
@@ -224,6 +225,11 @@ def load_service_settings(
 def state_directory(settings: Settings, *, wait_s: float | None = None) -> StateDirectory:
     """The state directory that the settings name; ``wait_s`` is how long to wait for another run."""
     return state_to_publish(settings, wait_s=wait_s)[0]
+
+
+def counted(current: Current | None) -> str:
+    """The unit in which a pull into a state counts how far it came."""
+    return "row" if current is None or not is_received(current.published) else "byte"
 
 
 def state_to_publish(settings: Settings, *, wait_s: float | None = None) -> tuple[StateDirectory, Current | None]:

@@ -19,6 +19,7 @@ import click
 
 from geolookup.cli import exit_codes, interrupt, logs, output, units
 from geolookup.cli.options import (
+    counted,
     json_option,
     load_service_settings,
     on_conflict_option,
@@ -146,7 +147,7 @@ def refresh(
                 if stage == "pull":  # how far a push came is said by edits
                     reached.done, reached.total = done, total
 
-            reached = interrupt.Progress("row")
+            reached = interrupt.Progress(counted(directory.named_current()))
             report = run_refresh(
                 directory,
                 settings,

@@ -11,6 +11,7 @@ from geolookup.cli import exit_codes, output
 from geolookup.cli.data import impact
 from geolookup.cli.inputs import Tally
 from geolookup.cli.options import (
+    counted,
     fields_of,
     fields_option,
     json_option,
@@ -133,7 +134,7 @@ def sync(
     if digest is not None:
         report = accept(directory, digest)
     else:
-        with output.progress("pulled", "row") as progress:
+        with output.progress("pulled", counted(before)) as progress:
             report = pull(directory, settings, given=sources, url_moved=url_moved, progress=progress)
     for warning in report.warnings:
         output.warn(warning)

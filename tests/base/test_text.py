@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from geolookup.base.text import fields_text, harmless_json, shown_degrees, size
+from geolookup.base.text import addresses, fields_text, harmless_json, percent, shown_degrees, size
 from geolookup.columns import cells
 
 
@@ -29,6 +29,26 @@ def test_json_says_the_same_in_printable_characters(text: str) -> None:
 )  # fmt: skip
 def test_no_size_is_shown_as_none_of_a_larger_unit(count: int, text: str) -> None:
     assert size(count) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0 addresses"), (1, "1 address"), (65_536, "65,536 addresses"), (10**15 - 1, "999,999,999,999,999 addresses"),
+     (10**18, "1 quintillion addresses"), (2**64 - 1, "18.4 quintillion addresses"), (2**64, "1 network (/64)"),
+     (2**80 + 5, "65,536 networks (/64)"), (37 * 2**88, "620.8 million networks (/64)"),
+     (2**128, "4.3 billion networks (/32)"), (10**400, None)],
+)  # fmt: skip
+def test_a_count_of_addresses_is_one_that_people_can_read(number: int, text: str | None) -> None:
+    assert text in (addresses(number), None)
+
+
+@pytest.mark.parametrize(
+    ("part", "of", "text"),
+    [(0, 9, "0%"), (1, 256, "0.391%"), (1, 10_000, "0.01%"), (1, 10_001, "less than 0.01%"), (5, 5, "100%"),
+     (1, 2**120, "less than 0.01%")],
+)  # fmt: skip
+def test_a_share_has_no_exponent(part: int, of: int, text: str) -> None:
+    assert percent(part, of) == text
 
 
 def single(value: float) -> float:

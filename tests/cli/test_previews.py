@@ -108,7 +108,7 @@ def test_the_preview_of_what_the_guard_holds_says_whom_it_would_change_and_holds
         assert (found["outcome"], found["answers"]["by_country"][0]["ipv4"]) == ("held", 38 * 256)
         assert "geolocations" in found["reason"]
         out = asked(capsys, "sync", "--url", server.url, "--preview", code=3)
-    assert f"addresses whose answer differs: {38 * 256} IPv4" in out
+    assert f"addresses whose answer differs: {38 * 256:,} IPv4" in out
     held = StateDirectory(home).held()
     assert held is not None
     assert read_current(home).generation == 1

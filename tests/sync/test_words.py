@@ -51,7 +51,7 @@ def test_custom_places_that_no_source_brought_are_said_beside(
 
 def test_what_a_pull_changed() -> None:
     assert words.row_changes(DIFFERENCE) == ["geolocations +1 -2 ~3", "blocks +4 -0 ~0"]
-    country = "country changed for 256 IPv4 and 0 IPv6 addresses"
+    country = "country changed for 256 IPv4 addresses and 0 of IPv6"
     assert words.changes(DIFFERENCE) == [*words.row_changes(DIFFERENCE), country]
 
 

@@ -5,6 +5,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
+#: Names of large numbers, each with the number.
+_LARGE = (
+    (10**18, "quintillion"),
+    (10**15, "quadrillion"),
+    (10**12, "trillion"),
+    (10**9, "billion"),
+    (10**6, "million"),
+)
+#: Parts of IPv6 addresses by which many of them are counted: what a network has, then what a provider has.
+_PARTS_OF_V6 = ((32, 10**12 << 64), (64, 1 << 64))
+
 
 def harmless(text: str, limit: int = 200) -> str:
     """The text with control, bidirectional and other unprintable characters escaped, at most ``limit`` long."""
@@ -66,14 +77,37 @@ def shown_degrees(value: float) -> float:
     return next((each for each in candidates if struct.pack("<f", each) == octets), value)
 
 
+def short(number: int) -> str:
+    """A count as people say it: all digits below a million, in groups, else ``3.7 billion``."""
+    for size, name in _LARGE:
+        if number >= size:
+            tenths = (10 * number + size // 2) // size  # no float: a count from outside may be larger than any
+            return f"{tenths // 10:,}{f'.{tenths % 10}' if tenths % 10 else ''} {name}"
+    return f"{number:,}"
+
+
+def short_v6(number: int) -> str:
+    """A count of IPv6 addresses: in networks of a /64, or of a /32, if there are that many."""
+    for length, size in _PARTS_OF_V6:
+        if number >= size:
+            return f"{short(networks := number >> (128 - length))} network{'' if networks == 1 else 's'} (/{length})"
+    return short(number)
+
+
 def plain(number: int) -> str:
-    """A count for people, short also if it is of the addresses of IPv6, whose counts have up to 39 digits."""
-    return str(number) if number < 10**15 else f"{number:.4g}"
+    """A count of addresses: all digits, in groups, or from 10**15 on, which only IPv6 has, as `short_v6` says it."""
+    return f"{number:,}" if number < 10**15 else short_v6(number)
 
 
 def addresses(number: int) -> str:
-    """A number of addresses: ``1 address``, ``65536 addresses``."""
-    return f"{plain(number)} {'address' if number == 1 else 'addresses'}"
+    """A number of addresses: ``1 address``, ``65,536 addresses``, ``2 networks (/64)``."""
+    text = plain(number)
+    return text if text.endswith(")") else f"{text} {'address' if number == 1 else 'addresses'}"
+
+
+def percent(part: int, of: int) -> str:
+    """A share with three digits; one that needs more is ``less than 0.01%``."""
+    return "less than 0.01%" if 0 < 10_000 * part < of else f"{100 * part / of:.3g}%"
 
 
 def place_text(parts: "Iterable[str]") -> str:

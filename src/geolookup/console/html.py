@@ -10,7 +10,7 @@ import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from geolookup.base.text import harmless, shown_degrees
+from geolookup.base.text import harmless, short, short_v6, shown_degrees
 from geolookup.console import wording
 from geolookup.model.types import Geolocation
 from geolookup.settings.times import in_words
@@ -49,8 +49,8 @@ class Templates:
             "country_name": wording.country_name,
             "count": words.count,
             "grouped": lambda number: f"{number:,}",
-            "short": wording.short,
-            "short_v6": wording.short_v6,
+            "short": short,
+            "short_v6": short_v6,
             "state": wording.state,
             "edit": wording.edit,
             "step": wording.step,

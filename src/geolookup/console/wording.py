@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from geolookup.base.text import short, short_v6
 from geolookup.model.continents import countries
 from geolookup.model.errors import HeldError
 from geolookup.model.fields import FIELDS
@@ -86,16 +87,6 @@ _MOST_BLOCKS = 5
 _MOST_NAMES = 20
 #: Letters of what a button says it does.
 _MAX_BUTTON = 100
-#: Names of large numbers, each with the number.
-_LARGE = (
-    (10**18, "quintillion"),
-    (10**15, "quadrillion"),
-    (10**12, "trillion"),
-    (10**9, "billion"),
-    (10**6, "million"),
-)
-#: Parts of IPv6 addresses by which many of them are counted: what a network has, then what a provider has.
-_PARTS_OF_V6 = ((32, 10**12 << 64), (64, 1 << 64))
 
 
 def state(text: str) -> str:
@@ -239,22 +230,6 @@ def left(report: PushReport) -> str:
     """The changes that a push left."""
     found = (f"{number} {_LEFT[State(name)]}" for name, number in words.left_over(report).items() if number)
     return ", ".join(found) or "nothing is left over"
-
-
-def short(number: int) -> str:
-    """A count as people say it: all digits below a million, in groups, else ``3.7 billion``."""
-    for size, name in _LARGE:
-        if number >= size:
-            return f"{number / size:,.1f}".removesuffix(".0") + f" {name}"
-    return f"{number:,}"
-
-
-def short_v6(number: int) -> str:
-    """A count of IPv6 addresses: in networks of a /64, or of a /32, if there are that many."""
-    for length, size in _PARTS_OF_V6:
-        if number >= size:
-            return f"{short(number >> (128 - length))} networks (/{length})"
-    return short(number)
 
 
 def label(name: str) -> str:

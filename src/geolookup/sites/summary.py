@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from geolookup.base.text import addresses, count, plain
+from geolookup.base.text import addresses, count, percent, plain
 from geolookup.model.errors import TooMuchGoneError, WideBlockError
 from geolookup.model.public import too_wide
 from geolookup.model.types import Geolocation, IPBlock
@@ -188,7 +188,7 @@ class Elsewhere:
             lost, size = _sum(won), block.last - block.first + 1
             winner = f"{block_text(by)} of {other}"
             to = winner if len(won) == 1 else f"{len(won)} networks, {plain(number)} of them to {winner}"
-            share = f"{plain(lost)} of {addresses(size)} ({100 * lost / size:.3g}%)"
+            share = f"{plain(lost)} of {addresses(size)} ({percent(lost, size)})"
             lines.append(f"  {block_text(block)} of {owner}: {share} go to {to}")
         if len(self.found) > _MOST_NAMED:
             lines.append(f"  and {len(self.found) - _MOST_NAMED} more")

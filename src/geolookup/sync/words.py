@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from geolookup.base.text import addresses, plain
+from geolookup.base.text import addresses, percent, plain
 from geolookup.base.text import count as count  # handed on: to those who word something
 from geolookup.model.precedence import relation
 from geolookup.model.reports import Status
@@ -51,8 +51,13 @@ def changes(difference: Mapping[str, Any] | None) -> list[str]:
     found = row_changes(difference)
     # Of what was rolled back, and of several changed sources, it is not counted.
     if difference and found and (moved := difference.get("addresses_whose_country_changed")):
-        found.append(f"country changed for {moved['ipv4']} IPv4 and {moved['ipv6']} IPv6 addresses")
+        found.append(f"country changed for {v4_and_v6(int(moved['ipv4']), int(moved['ipv6']))}")
     return found
+
+
+def v4_and_v6(v4: int, v6: int) -> str:
+    """Numbers of addresses of both families."""
+    return f"{plain(v4)} IPv4 {'address' if v4 == 1 else 'addresses'} and {plain(v6)} of IPv6"
 
 
 def not_published(outcome: str) -> str:
@@ -139,7 +144,7 @@ def won(block: IPBlock, locid: int | None, found: Winners, names: Mapping[int, s
     if not others:
         return []
     lost = sum(number for _, number in others)
-    lines = [f"  of its {addresses(size)}, {plain(lost)} ({100 * lost / size:.3g}%) go to other blocks:"]
+    lines = [f"  of its {addresses(size)}, {plain(lost)} ({percent(lost, size)}) go to other blocks:"]
     for (owner, other), number in sorted(others, key=lambda item: -item[1])[:_MOST_WINNERS]:
         rule = relation(other.last - other.first, block.last - block.first)
         name = f" ({names[owner]})" if owner in names else ""

@@ -55,8 +55,8 @@ def test_show_says_why_and_what_to_do(home: str, held: str, capsys: pytest.Captu
     out = asked(capsys, "generations", "show", "held")
     digest = re.search(r"--accept (\w+)", held)[1]  # type: ignore[index]
     assert re.search(r"^held: +source service, pulled \S+ \S+Z from http://127", out, re.MULTILINE)
-    assert "why:         geolocations of the default layer: 20 instead of 40, fewer than 95%\n" in out
-    assert "why:         blocks of the default layer: 40 instead of 80, fewer than 95%\n" in out
+    assert "why:         geolocations: 20 instead of 40, fewer than 95%\n" in out
+    assert "why:         blocks: 40 instead of 80, fewer than 95%\n" in out
     assert "served:      generation 1: 40 geolocations" in out
     assert "difference:  geolocations +0 -20 ~0, blocks +0 -40 ~0," in out
     assert f"publish:     geolookup sync --accept {digest}\n" in out
@@ -123,7 +123,7 @@ def test_show_says_what_a_generation_is_made_of(home: str, capsys: pytest.Captur
     out = asked(capsys, "generations", "show", "previous")
     assert out.startswith("generation:  1 (kept)\nserved from: ")
     assert "content:     1 geolocation, 1 block\n" in out
-    assert "source:      service (service), snapshot 1, answers 16777216 IPv4" in out
+    assert "source:      service (service), snapshot 1, answers 16,777,216 IPv4" in out
     assert asked(capsys, "generations", "show").startswith("generation:  2 (served)\n")
     assert json.loads(asked(capsys, "generations", "show", "1", "--json"))["number"] == 1
     assert run(["lookup", "--as-of", "held", "10.0.0.1"]) == 2

@@ -218,7 +218,7 @@ def test_the_places_of_a_source_that_is_used_for_networks_only_from_now_on_are_g
     told = capsys.readouterr().out.splitlines()
     assert told[1:5] == [
         "source both left the stack: 2 geolocations, 2 blocks",
-        "ranges of networks: 0 added, 2 removed, 0 changed (512 IPv4 and 0 IPv6 addresses)",
+        "ranges of networks: 0 added, 2 removed, 0 changed (512 IPv4 addresses and 0 of IPv6)",
         "source both is new in the stack: 0 geolocations, 0 blocks",
-        "ranges of networks: 2 added, 0 removed, 0 changed (512 IPv4 and 0 IPv6 addresses)",
+        "ranges of networks: 2 added, 0 removed, 0 changed (512 IPv4 addresses and 0 of IPv6)",
     ]

@@ -238,8 +238,8 @@ def test_a_block_that_narrower_ones_keep_part_of_says_how_much(command: Command)
     command(*CREATE)
     assert command("custom", "add-block", FIRST, "10.0.0.0/8").splitlines()[:3] == [
         f"10.0.0.0-10.255.255.255 now resolves to {FIRST}",
-        "  of its 16777216 addresses, 65536 (0.391%) go to other blocks:",
-        "    65536 addresses to -3: its block 10.9.0.0-10.9.255.255 is narrower",
+        "  of its 16,777,216 addresses, 65,536 (0.391%) go to other blocks:",
+        "    65,536 addresses to -3: its block 10.9.0.0-10.9.255.255 is narrower",
     ]
     found = command.json("custom", "add-block", FIRST, "10.9.0.0/17")
     assert found["others"] == []

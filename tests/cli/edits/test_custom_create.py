@@ -117,7 +117,7 @@ def test_a_name_that_is_taken_or_cannot_be_and_a_block_of_another_change_nothing
 def test_preview_changes_nothing_and_wide_blocks_need_yes_together(command: Command, home: str) -> None:
     said = command(*BERLIN, "--block", "10.20.0.0/16", "--preview")
     assert said.startswith("latitude 52.52, longitude 13.41: those of Berlin")
-    assert "65536 IPv4" in said
+    assert "65,536 IPv4" in said
     wide = ("--block", "8.0.0.0/8", "--block", "9.0.0.0/8")
     command(*BERLIN, *wide, exits=3)
     assert "2 IPv4 blocks together cover 33,554,432 public addresses" in command.error

@@ -17,9 +17,9 @@ EDITS: tuple[tuple[tuple[object, ...], int, str], ...] = (
     (
         ("custom", "update", -3, "--city", "Ulm"),
         65536,
-        "  Berlin, BE, DE (custom -3) -> Ulm, BE, DE (custom -3)\t65536 IPv4\t0 IPv6\t10.9.0.0/16",
+        "  Berlin, BE, DE (custom -3) -> Ulm, BE, DE (custom -3)\t65,536 IPv4\t0 IPv6\t10.9.0.0/16",
     ),
-    (("custom", "delete", -3), 65536, "  Berlin, BE, DE (custom -3) -> city 1 (service 1)\t65536 IPv4\t"),
+    (("custom", "delete", -3), 65536, "  Berlin, BE, DE (custom -3) -> city 1 (service 1)\t65,536 IPv4\t"),
     (
         ("custom", "add-block", -3, "10.8.255.0-10.9.0.255"),
         256,
@@ -28,18 +28,18 @@ EDITS: tuple[tuple[tuple[object, ...], int, str], ...] = (
     (
         ("custom", "replace-block", -3, "10.9.0.0/16", "10.9.0.0/17"),
         32768,
-        "  Berlin, BE, DE (custom -3) -> city 1 (service 1)\t32768 IPv4\t0 IPv6\t10.9.128.0/17",
+        "  Berlin, BE, DE (custom -3) -> city 1 (service 1)\t32,768 IPv4\t0 IPv6\t10.9.128.0/17",
     ),
     (
         ("custom", "remove-block", -3, "10.9.0.0/16"),
         65536,
-        "  Berlin, BE, DE (custom -3) -> city 1 (service 1)\t65536 ",
+        "  Berlin, BE, DE (custom -3) -> city 1 (service 1)\t65,536 ",
     ),
-    (("custom", "clear-blocks", -3), 65536, "  Berlin, BE, DE (custom -3) -> city 1 (service 1)\t65536 IPv4\t"),
+    (("custom", "clear-blocks", -3), 65536, "  Berlin, BE, DE (custom -3) -> city 1 (service 1)\t65,536 IPv4\t"),
     (
         ("custom", "add-block", -3, "2001:db8::/64"),
         0,
-        f"  (not covered) -> Berlin, BE, DE (custom -3)\t0 IPv4\t{1 << 64} IPv6\t2001:db8::/64",
+        "  (not covered) -> Berlin, BE, DE (custom -3)\t0 IPv4\t1 network (/64) IPv6\t2001:db8::/64",
     ),
 )
 
@@ -54,7 +54,7 @@ def test_a_preview_says_what_the_edit_then_changes_and_changes_nothing(
 ) -> None:
     before = files(home)
     said = command(*edit, "--preview")
-    assert said.startswith(f"addresses whose answer differs: {count} IPv4, ")
+    assert said.startswith(f"addresses whose answer differs: {count:,} IPv4, ")
     assert any(each.startswith(line) for each in said.splitlines()), said
     assert said.endswith("nothing was changed: the same command without --preview makes the edit\n")
     found = command.json(*edit, "--preview")
@@ -75,7 +75,7 @@ def test_a_preview_names_what_the_linter_would_newly_find(command: Command) -> N
 def test_a_preview_of_very_much_is_counted_by_country(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("geolookup.cli.edits.showing._MOST_SEGMENTS", 0)
     edit = ("custom", "delete", -3, "--preview")
-    assert "  DE -> (no country)\t65536 IPv4\t0 IPv6" in command(*edit)
+    assert "  DE -> (no country)\t65,536 IPv4\t0 IPv6" in command(*edit)
     found: Any = command.json(*edit)
     assert found["by_place"] is None
     assert found["by_country"] == [{"from": "DE", "to": "", "ipv4": 65536, "ipv6": "0"}]

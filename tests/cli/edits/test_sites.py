@@ -321,10 +321,11 @@ def test_a_plan_and_an_apply_say_which_added_blocks_others_keep_in_part(command:
     header = "name,country,region,city,postalcode,latitude,longitude,dmacode,areacode,blocks"
     file.write_text("\n".join([header, *(f"{name},DE,,,,52,13,,,{blocks}" for name, blocks in rows)]) + "\n")
     kept = (
-        "2 of 5 added networks do not get all of their addresses: 1.845e+19 go to other networks\n"
-        "  fd00::/8 of Head office: 1.845e+19 of 1.329e+36 addresses (1.39e-15%) go to fd00::/64 of B\n"
-        "  10.0.0.0/8 of Head office: 196608 of 16777216 addresses (1.17%) go to 3 networks, "
-        "65536 of them to 10.1.0.0/16 of A\n"
+        "2 of 5 added networks do not get all of their addresses: 1 network (/64) go to other networks\n"
+        "  fd00::/8 of Head office: 1 network (/64) of 16.8 million networks (/32) (less than 0.01%) "
+        "go to fd00::/64 of B\n"
+        "  10.0.0.0/8 of Head office: 196,608 of 16,777,216 addresses (1.17%) go to 3 networks, "
+        "65,536 of them to 10.1.0.0/16 of A\n"
     )
     assert kept in command("custom", "plan", file)
     found = command.json("custom", "plan", file)["elsewhere"]
@@ -341,7 +342,7 @@ def test_a_plan_and_an_apply_say_which_added_blocks_others_keep_in_part(command:
     assert kept in command("custom", "apply", file)
     assert "go to other networks" not in command("custom", "apply", file)  # nothing is added now
     command("custom", "delete", "Head office")
-    back = f"10.0.0.0/8 of Head office ({FIRST}): 196608 of 16777216 addresses (1.17%)"
+    back = f"10.0.0.0/8 of Head office ({FIRST}): 196,608 of 16,777,216 addresses (1.17%)"
     assert back in command("custom", "undo")
 
 
@@ -352,6 +353,6 @@ def test_only_the_first_few_of_many_such_blocks_are_named(command: Command, tmp_
     rows += [f"T{number},DE,,,,52,13,,,10.{number}.1.0/24" for number in range(20, 30)]
     file.write_text("\n".join([header, *rows]) + "\n")
     lines = command("custom", "plan", file).splitlines()
-    at = lines.index("10 of 30 added networks do not get all of their addresses: 2560 go to other networks")
-    assert lines[at + 1] == "  10.20.0.0/16 of S20: 256 of 65536 addresses (0.391%) go to 10.20.1.0/24 of T20"
+    at = lines.index("10 of 30 added networks do not get all of their addresses: 2,560 go to other networks")
+    assert lines[at + 1] == "  10.20.0.0/16 of S20: 256 of 65,536 addresses (0.391%) go to 10.20.1.0/24 of T20"
     assert lines[at + 4 :] == ["  and 7 more", "50 changes: `geolookup custom apply` makes them"]

@@ -385,7 +385,7 @@ def test_status_and_the_list_of_generations_say_what_each_source_knows(capsys: p
     run(["status"])
     out = capsys.readouterr().out
     assert "networks:     5 blocks\n" in out
-    assert "3 blocks of networks; knows the network of 66048 IPv4 and 0 IPv6 addresses" in out
+    assert "3 blocks of networks; knows the network of 66,048 IPv4 addresses and 0 of IPv6" in out
     run(["generations", "show", "1"])
     assert "below (ranges-csv), snapshot 3, knows the network of 512 IPv4" in capsys.readouterr().out
 
@@ -426,7 +426,7 @@ def test_a_held_source_of_networks_is_shown_and_compared(
     assert "50.0% of the IPv4 addresses whose network is known would have none" in capsys.readouterr().err
     assert run(["generations", "diff", "served", "held"]) == 0
     out = capsys.readouterr().out
-    assert "ranges of networks: 0 added, 32 removed, 0 changed (2097152 IPv4 and 0 IPv6 addresses)" in out
+    assert "ranges of networks: 0 added, 32 removed, 0 changed (2,097,152 IPv4 addresses and 0 of IPv6)" in out
     assert run(["generations", "show", "held"]) == 0
     assert "32 blocks of networks" in capsys.readouterr().out
     assert run(["verify"]) == 0

@@ -75,7 +75,7 @@ def kept_lines(kept: KeptGeneration, document: Mapping[str, Any]) -> list[str]:
         for answers, verb in (("answers", "answers"), ("network_answers", "knows the network of")):
             if part["name"] in record.get(answers, {}):
                 v4, v6 = record[answers][part["name"]]
-                told.append(f"{verb} {v4} IPv4 and {int(v6):.3g} IPv6 addresses")
+                told.append(f"{verb} {words.v4_and_v6(int(v4), int(v6))}")
         counts = ", ".join(told) or "answers no addresses"
         lines.append(_line("source", f"{part['name']} ({part['kind']}), snapshot {part['snapshot']}, {counts}"))
     report = document.get("report", {})
@@ -124,7 +124,7 @@ def _say_networks(source: SourceDifference) -> None:
         four, six = (sum(source.networks.addresses[family].values()) for family in (4, 6))
         output.done(
             f"ranges of networks: {ranges['added']} added, {ranges['removed']} removed, {ranges['changed']} changed "
-            f"({four} IPv4 and {six:.3g} IPv6 addresses)"
+            f"({words.v4_and_v6(four, six)})"
         )
 
 

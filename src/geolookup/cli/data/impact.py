@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from geolookup.base.text import plain
 from geolookup.cli import output
 from geolookup.cli.inputs import Tally, read_addresses
 from geolookup.history.impact import ChangedAnswer, Comparison, Impact
@@ -23,9 +24,9 @@ def say_impact(found: Impact, top: int | None) -> None:
     """The counts as text, at most ``top`` pairs of countries."""
     v4, v6 = found.totals()
     rows = found.rows()
-    output.done(f"addresses whose answer differs: {v4} IPv4, {v6} IPv6{':' if rows else ''}")
+    output.done(f"addresses whose answer differs: {plain(v4)} IPv4, {plain(v6)} IPv6{':' if rows else ''}")
     for came, went, row_v4, row_v6 in rows[:top]:
-        output.row(f"  {_country(came)} -> {_country(went)}", f"{row_v4} IPv4", f"{row_v6} IPv6")
+        output.row(f"  {_country(came)} -> {_country(went)}", f"{plain(row_v4)} IPv4", f"{plain(row_v6)} IPv6")
     say_rest(len(rows), top)
 
 

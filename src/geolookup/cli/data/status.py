@@ -34,9 +34,9 @@ def _source_line(source: SourceStatus, *, bundled: bool) -> str:
         parts.append(f"checked {in_words(source.age_s)} ago{' (STALE)' if source.stale else ''}")
     if source.layer != "network":
         parts.append(f"{words.count(source.geolocations, 'geolocation')}, {words.count(source.blocks, 'block')}")
-        parts.append(f"answers {source.addresses_v4} IPv4 and {source.addresses_v6:.3g} IPv6 addresses")
+        parts.append(f"answers {words.v4_and_v6(source.addresses_v4, source.addresses_v6)}")
     if source.layer != "place":
-        known = f"{source.network_addresses_v4} IPv4 and {source.network_addresses_v6:.3g} IPv6 addresses"
+        known = words.v4_and_v6(source.network_addresses_v4, source.network_addresses_v6)
         parts.append(f"{words.count(source.network_blocks, 'block')} of networks")
         parts.append(f"knows the network of {known}")
     if source.kind != SERVICE:

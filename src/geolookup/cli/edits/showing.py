@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from geolookup.base.text import plain
 from geolookup.cli import output
 from geolookup.cli.options import load_settings, state_directory
 from geolookup.model.types import IPBlock
@@ -86,13 +87,13 @@ def _say_preview(found: "EditPreview") -> None:
 
 def _say(changes: "list[PlaceChange]", totals: tuple[int, int]) -> None:
     v4, v6 = totals
-    output.done(f"addresses whose answer differs: {v4} IPv4, {v6} IPv6{':' if changes else ''}")
+    output.done(f"addresses whose answer differs: {plain(v4)} IPv4, {plain(v6)} IPv6{':' if changes else ''}")
     for change in changes[:_MOST_ROWS]:
         named = ", ".join(map(block_text, change.named))
         more = f" and {change.ranges - len(change.named)} more" if change.ranges > len(change.named) else ""
         output.row(
             f"  {_text(change.before)} -> {_text(change.after)}",
-            f"{change.ipv4} IPv4", f"{change.ipv6} IPv6", f"{named}{more}",
+            f"{plain(change.ipv4)} IPv4", f"{plain(change.ipv6)} IPv6", f"{named}{more}",
         )  # fmt: skip
     if len(changes) > _MOST_ROWS:
         output.done(f"  and {words.count(len(changes) - _MOST_ROWS, 'pair')} of places more: --json has all")

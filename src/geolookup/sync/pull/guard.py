@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from geolookup.base.text import count
+from geolookup.base.text import count, plain
 from geolookup.index.compare_facts import differing
 from geolookup.index.reader import IndexReader
 from geolookup.model.errors import IndexFileError, StateError, StateTooNewError
@@ -106,18 +106,16 @@ def _compare_networks(
     old, new = baseline.record["rows"], staged.rows
     settings, reasons = pull.settings, []
     for what, counted, share in (
-        ("blocks", "network_blocks", settings.guard_blocks),
-        ("IPv4 addresses", "network_addresses_v4", settings.guard_addresses),
-        ("IPv6 addresses", "network_addresses_v6", settings.guard_addresses),
+        ("blocks of networks", "network_blocks", settings.guard_blocks),
+        ("IPv4 addresses whose network is known", "network_addresses_v4", settings.guard_addresses),
+        ("IPv6 addresses whose network is known", "network_addresses_v6", settings.guard_addresses),
     ):
         then, now = int(old[counted]), int(new[counted])
         if now < share * then:
-            reasons.append(
-                f"{what} of the network layer: {_plain(now)} instead of {_plain(then)}, fewer than {share:.0%}"
-            )
+            reasons.append(f"{what}: {plain(now)} instead of {plain(then)}, fewer than {share:.0%}")
     growth, then, now = settings.guard_growth, int(old["network_blocks"]), int(new["network_blocks"])
     if then and now > growth * then:
-        reasons.append(f"blocks of the network layer: {now} instead of {then}, more than {growth:g} times")
+        reasons.append(f"blocks of networks: {now} instead of {then}, more than {growth:g} times")
     return reasons
 
 
@@ -175,15 +173,11 @@ def reasons_to_hold(
     )
     for what, before, after, share in counted:
         if after < share * before:
-            reasons.append(
-                f"{what} of the default layer: {_plain(after)} instead of {_plain(before)}, fewer than {share:.0%}"
-            )
+            reasons.append(f"{what}: {plain(after)} instead of {plain(before)}, fewer than {share:.0%}")
     for what, own, after, _ in counted[:2]:
         before = own if most is None else most[what]
         if before and after > settings.guard_growth * before:
-            reasons.append(
-                f"{what} of the default layer: {after} instead of {before}, more than {settings.guard_growth:g} times"
-            )
+            reasons.append(f"{what}: {after} instead of {before}, more than {settings.guard_growth:g} times")
     gone = [
         country
         for country, blocks in old_countries.items()
@@ -214,8 +208,3 @@ def few_rows_differ(difference: Mapping[str, Any]) -> bool:
 
 def _default(rows: Mapping[str, Any], what: str) -> int:
     return int(rows[what]) - int(rows[f"custom_{what}"])
-
-
-def _plain(number: int) -> str:
-    """A count for people: IPv6 address counts have up to 39 digits."""
-    return str(number) if number < 10**15 else f"{number:.4g}" if number < 10**300 else str(number)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from geolookup.base.text import count
+from geolookup.base.text import addresses, count
 from geolookup.index.compare import AnswerKind, KindChange, KindChanges, NamedLayers, changed_kinds
 from geolookup.model.fields import FIELDS
 from geolookup.settings.table import Settings
@@ -78,8 +78,8 @@ def judge(
     changes = changed_kinds(old, new, left_out=left_out)
     found: list[Loss] = []
     aside = " but that of the bundled registry data" if left_out else ""
-    for family, addresses in changes.addresses.items():
-        found += _Family(settings, family, addresses, moving, lenient).losses(aside)
+    for family, counts in changes.addresses.items():
+        found += _Family(settings, family, counts, moving, lenient).losses(aside)
     before, after = sum(changes.places_before.values()), sum(changes.places_after.values())
     if before >= _MANY_PLACES and 2 * after < before:
         fewer = {name: changes.places_before.get(name, 0) - changes.places_after.get(name, 0) for name in moving}
@@ -119,7 +119,7 @@ class _Family:
             return []
         gone = [each for each in self._had if not _is_answered(each)]
         if not self._is_served:
-            said = f"{self._name} would have no answer at all{aside}: {plain(self._covered)} addresses have one"
+            said = f"{self._name} would have no answer at all{aside}: {addresses(self._covered)} have one"
             return [Loss(said, self._charged(gone))]
         had_city, had_country = (_with(name, self._had) for name in ("city", "country"))
         no_city = [each for each in had_city if _is_answered(each) and not _has("city", each)]
@@ -144,7 +144,7 @@ class _Family:
         own = all(change.before.source == charged for change, _ in lost)
         if charged in self._lenient and own and number <= self._few:
             return
-        yield Loss(f"{number / of:.1%} of the {self._name} addresses {said} ({plain(number)} addresses)", charged)
+        yield Loss(f"{number / of:.1%} of the {self._name} addresses {said} ({addresses(number)})", charged)
 
     def _facts(self) -> Iterable[Loss]:
         """Facts that are gone: of the addresses that still have an answer, so few have them."""
@@ -190,8 +190,3 @@ def _sources(*kinds: AnswerKind) -> Iterable[str]:
 
 def _total(counts: list[_Count]) -> int:
     return sum(number for _, number in counts)
-
-
-def plain(number: int) -> str:
-    """A count for people: IPv6 address counts have up to 39 digits."""
-    return f"{number:,}" if number < 10**15 else f"{number:.3g}"

@@ -3,10 +3,11 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from geolookup.base.text import addresses
 from geolookup.index.compare_facts import FactKind, changed_facts
 from geolookup.model.facts import NETWORK_FACTS
 from geolookup.settings.table import Settings
-from geolookup.sync.pull.losses import FEW_ADDRESSES, LITTLE, MUCH, Loss, plain
+from geolookup.sync.pull.losses import FEW_ADDRESSES, LITTLE, MUCH, Loss
 
 if TYPE_CHECKING:
     from geolookup.index.reader import IndexReader
@@ -42,7 +43,7 @@ def judge_networks(
         name, few = f"IPv{family}", FEW_ADDRESSES[family]
         if not any(kind.after for kind in kinds):
             charged, _ = _charged(gone)
-            said = f"nothing would be known of the networks of {name} at all: of {plain(covered)} addresses it is"
+            said = f"nothing would be known of the networks of {name} at all: of {addresses(covered)} it is"
             found.append(Loss(said, charged))
             continue
         found += _share(
@@ -99,7 +100,7 @@ def _share(
     charged, is_alone = _charged(lost)
     if charged in lenient and is_alone and number <= few:
         return []
-    return [Loss(f"{number / of:.1%} of the {said} ({plain(number)} addresses)", charged)]
+    return [Loss(f"{number / of:.1%} of the {said} ({addresses(number)})", charged)]
 
 
 def _charged(lost: Mapping[FactKind, int]) -> tuple[str | None, bool]:

@@ -18,6 +18,7 @@ from geolookup.console.runs import Runs
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.errors import GeoLookupError
 from geolookup.model.linter import Finding, lint
+from geolookup.model.types import Geolocation
 from geolookup.settings.table import Settings
 from geolookup.state.base.actor import who
 from geolookup.state.editor import Editor
@@ -51,16 +52,29 @@ class Page:
 class CustomLayer:
     """All custom geolocations of one moment, newest last, with what the linter finds about them.
 
-    ``names`` are those of sites by locid; ``edits`` counts those of the outbox by their state, ``pending`` those on
-    their way, and ``decide`` those of them that wait for a person.
+    ``of_vrfs`` are the sites of routing domains (VRFs), and ``vrfs`` the VRF of each by its locid. ``names`` and
+    ``zones`` are those of sites, of VRFs too, by locid; ``edits`` counts those of the outbox by their state,
+    ``pending`` those on their way, and ``decide`` those of them that wait for a person.
     """
 
     laid: list[Laid]
+    of_vrfs: list[Laid]
+    vrfs: dict[int, str]
     findings: list[Finding]
     names: dict[int, str]
+    zones: dict[int, str]
     edits: dict[State, int]
     pending: int
     decide: int
+
+    @property
+    def every(self) -> list[Laid]:
+        """The sites of the global table, and those of VRFs."""
+        return [*self.laid, *self.of_vrfs]
+
+    def find(self, locid: int) -> Laid | None:
+        """One of them by its number."""
+        return next((each for each in self.every if each.place.locid == locid), None)
 
 
 class _LayerCache:
@@ -72,6 +86,8 @@ class _LayerCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._found: tuple[object, CustomLayer] | None = None
+        #: By its name each VRF as an edit left it: its revision, its places and their time zones, by their names.
+        self._vrfs: dict[str, tuple[int, dict[str, Geolocation], dict[str, str]]] = {}
 
     def get(self, directory: StateDirectory, editor: Editor) -> CustomLayer:
         """The layer as it is now."""
@@ -81,17 +97,38 @@ class _LayerCache:
                 with editor.rehearsal():
                     laid, gone, sites = editor.custom(), editor.gone(), editor.sites()
                     edits = editor.sessions.ask(lambda session: {each: session.outbox.count(each) for each in State})
-                    waits = editor.has_service()
+                    waits, zones = editor.has_service(), editor.time_zones()
+                    self._read_vrfs(editor)
+                in_vrfs = [
+                    (vrf, name, place, zones.get(name, ""))
+                    for vrf, (_, places, zones) in sorted(self._vrfs.items())
+                    for name, place in places.items()
+                ]
                 found = CustomLayer(
                     laid=laid,
+                    of_vrfs=[Laid(place=place) for _, _, place, _ in in_vrfs],
+                    vrfs={place.locid: vrf for vrf, _, place, _ in in_vrfs},
                     findings=lint([each.place for each in laid], gone=gone),
-                    names={locid: name for name, locid in sites.items()},
+                    names={locid: name for name, locid in sites.items()}
+                    | {place.locid: name for _, name, place, _ in in_vrfs},
+                    zones={sites[name]: zone for name, zone in zones.items() if name in sites}
+                    | {place.locid: zone for _, _, place, zone in in_vrfs},
                     edits=edits,
                     pending=sum(edits[each] for each in PENDING_STATES) if waits else 0,
                     decide=sum(edits[each] for each in PERSON_STATES) if waits else 0,
                 )
                 self._found = (key, found)
             return self._found[1]
+
+    def _read_vrfs(self, editor: Editor) -> None:
+        """Read the VRFs that were changed: there may be a million networks in others."""
+        revisions = editor.sessions.ask(lambda session: session.vrfs.revisions())
+        self._vrfs = {
+            vrf: known
+            if (known := self._vrfs.get(vrf)) is not None and known[0] == revision
+            else (revision, editor.vrf_places(vrf), editor.vrf_time_zones(vrf))
+            for vrf, revision in revisions.items()
+        }
 
 
 class Console:

@@ -87,6 +87,9 @@ class Edit:
     has_fields = False
     #: Whether there is an input for the name of the site.
     has_name = False
+    #: Whether there is one for its time zone, and one for its routing domain.
+    has_time_zone = False
+    has_vrf = False
     #: The label of the input for a block, if there is one; and whether it may stay empty.
     block_label = ""
     block_may_wait = False
@@ -148,6 +151,10 @@ class Edit:
         """The ends of each block that was typed."""
         return typed_blocks(values["block"]) if self.blocks_may_be_many else [range_ends(values["block"])]
 
+    def vrf(self, values: Values) -> str:  # noqa: ARG002
+        """The routing domain whose answers it changes; "" for the global table."""
+        return ""
+
     def doubt(self, console: Console, values: Values) -> Doubt | None:  # noqa: ARG002
         """A reason to look again at what was typed before it is saved, if there is one."""
         return None
@@ -158,7 +165,8 @@ class Edit:
 
     def names(self) -> list[str]:
         """The names of the inputs."""
-        found = [*(["name"] if self.has_name else []), *([field.name for field in FIELDS] if self.has_fields else [])]
+        found = [*(["name"] if self.has_name else []), *(["time_zone"] if self.has_time_zone else [])]
+        found += [*(["vrf"] if self.has_vrf else []), *([field.name for field in FIELDS] if self.has_fields else [])]
         found += ["block", WIDE] if self.block_label else []
         return [*found, *(["locid"] if self.locid_label else []), *self.hidden]
 
@@ -335,7 +343,8 @@ def _preview(console: Console, edit: Edit, values: Values, *, whole: bool) -> tu
 
     def preview(meant: str) -> EditPreview:
         does = edit.does({**values, WIDE: meant})
-        return preview_edit(console.directory(), console.editor(), does, most=_AT_ONCE_SEGMENTS, whole=whole)
+        directory, vrf = console.directory(), edit.vrf(values)
+        return preview_edit(directory, console.editor(), does, most=_AT_ONCE_SEGMENTS, whole=whole, vrf=vrf)
 
     try:
         return preview(""), None

@@ -18,7 +18,7 @@ from geolookup.sites.table import SAY_COLUMNS
 from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.operations import Operation
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State
-from geolookup.state.edits.steps import SITES, VRF_PLACE
+from geolookup.state.edits.steps import SITES, VRF_PLACE, as_named
 from geolookup.sync import words
 from geolookup.sync.pull.context import PullReport
 from geolookup.sync.push.report import PushReport
@@ -57,8 +57,7 @@ _DONE: Mapping[str, str] = {
     Operation.REPLACE_BLOCK: "network replaced",
     Operation.REMOVE_BLOCK: "network removed",
     Operation.CLEAR_BLOCKS: "all networks removed",
-    SITES: "names of sites",
-    VRF_PLACE: "site of a routing domain",
+    SITES: "named",
     "take_back": "change taken back",
     "pull": "update",
     "push": "changes sent",
@@ -118,8 +117,22 @@ def why(text: str | None) -> str:
     return (text or "").split(_COMMANDS)[0]
 
 
-def did(what: str) -> str:
+def did(line: Mapping[str, Any]) -> str:
     """The word of a line of the history."""
+    what = str(line["what"])
+    if (
+        what == SITES
+        and len({frozenset(name for name, of in line[side].items() if of) for side in ("before", "after")}) == 1
+    ):
+        what = "time zone changed"
+    if what == VRF_PLACE:
+        what = (
+            Operation.CREATE
+            if line["before"] is None
+            else Operation.DELETE
+            if line["after"] is None
+            else "site changed"
+        )
     return _DONE.get(what, what.replace("_", " "))
 
 
@@ -269,11 +282,11 @@ def changed(line: Mapping[str, Any]) -> str:
         [each for each in one["blocks"] if each not in other["blocks"]]
         for one, other in ((after, before), (before, after))
     )
-    told += [
-        f"{sign}{block_text(IPBlock.from_ends(*each))}"
-        for sign, many in (("+", came), ("−", went))
-        for each in many[:_MOST_BLOCKS]
-    ]
+    if before.get("time_zone") != after.get("time_zone"):
+        told.append(f"time zone: {before['time_zone'] or '-'} → {after['time_zone'] or '-'}")
+    for sign, many in (("+", came), ("−", went)):
+        told += [f"{sign}{block_text(IPBlock.from_ends(*each))}" for each in many[:_MOST_BLOCKS]]
+        told += [f"and {len(many) - _MOST_BLOCKS} more"] if len(many) > _MOST_BLOCKS else []
     return "; ".join(told)
 
 
@@ -284,14 +297,17 @@ def _versions(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     return ": ".join(each for each in (told, str(after.get("reason", ""))) if each)
 
 
-def _renamed(before: Mapping[str, int | None], after: Mapping[str, int | None]) -> str:
-    """The names that sites got and lost."""
-    was = {number: name for name, number in before.items() if number is not None}
-    told = [
-        f"{was.pop(number)} → {name}" if number in was else f"+{name}"
-        for name, number in after.items()
-        if number is not None
-    ]
-    told += [f"−{name}" for name in was.values()]
+def _renamed(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """The names that sites got and lost, and their time zones."""
+    was = {named.locid: (name, named.time_zone) for name, each in before.items() if (named := as_named(each))}
+    told = []
+    for name, each in after.items():
+        if (named := as_named(each)) is None:
+            continue
+        old, zone = was.pop(named.locid, ("", ""))
+        told += [f"{old} → {name}" if old else name] if old != name else []
+        if zone != named.time_zone:
+            told.append(f"time zone of {name}: {zone or '-'} → {named.time_zone or '-'}")
+    told += [f"−{name}" for name, _ in was.values()]
     more = [f"and {len(told) - _MOST_NAMES} more"] if len(told) > _MOST_NAMES else []
     return "; ".join([*told[:_MOST_NAMES], *more])

@@ -9,12 +9,14 @@ from geolookup.history.impact import Impact, PlaceChange, changes_within, compil
 from geolookup.http.transport import Transport
 from geolookup.index.compare import LayerPair
 from geolookup.index.reader import IndexReader
+from geolookup.model.errors import UnknownVrfError
 from geolookup.model.linter import Finding, lint
 from geolookup.model.reports import Progress, unwatched
 from geolookup.settings.table import Settings
 from geolookup.sources.definition import Definition
 from geolookup.state.base.candidate import Candidate
 from geolookup.state.base.marks import Begun
+from geolookup.state.base.vrfs import in_vrf, over
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
 from geolookup.state.generations.cache import Cache
@@ -25,15 +27,22 @@ from geolookup.sync.pull.pull import pull_locked
 
 
 @contextlib.contextmanager
-def with_custom_layer(directory: StateDirectory, layer: Iterable[Laid]) -> Iterator[tuple[LayerPair, LayerPair]]:
-    """The served layers, and the same with another custom layer.
+def with_custom_layer(
+    directory: StateDirectory, layer: Iterable[Laid], vrf: str = ""
+) -> Iterator[tuple[LayerPair, LayerPair]]:
+    """The served layers, and the same with another custom layer; or in a ``vrf`` with another layer of that.
 
     :raises NoStateError: if nothing has been published
     """
     published = directory.open()
     try:
-        with compiled(layer, published.current.generation) as overlay:
-            yield (published.base, published.overlay), (published.base, overlay)
+        custom = before = published.overlay
+        with compiled(layer, published.current.generation) as after:
+            if vrf:
+                with contextlib.suppress(UnknownVrfError):  # a new one: its addresses are those of the global table
+                    before = in_vrf(directory.home, published, vrf).overlay
+                after = over(after, custom)
+            yield (published.base, before), (published.base, after)
     finally:
         published.close()
 
@@ -65,21 +74,21 @@ class EditPreview:
 
 
 def preview_edit(
-    directory: StateDirectory, editor: Editor, edit: Callable[[Editor], Any], *, most: int, whole: bool
+    directory: StateDirectory, editor: Editor, edit: Callable[[Editor], Any], *, most: int, whole: bool, vrf: str = ""
 ) -> EditPreview:
     """The effect of ``edit`` on the answers. It is made in a rehearsal: without a lock, and without the right to write.
 
-    Up to ``most`` segments are looked at place by place; what has more is counted by country if ``whole``, which is a
-    walk over the index.
+    An edit of a site of a ``vrf`` is looked at within that. Up to ``most`` segments are looked at place by place; what
+    has more is counted by country if ``whole``, which is a walk over the index.
 
     :raises NoStateError: if nothing has been published
     :raises EditError: if it cannot be made
     """
     with editor.rehearsal():
-        before, names = {laid.place.locid: laid for laid in editor.custom()}, editor.site_names()
+        before, names = _places(editor, vrf)
         edit(editor)
-        after = {laid.place.locid: laid for laid in editor.custom()}
-        names |= editor.site_names()
+        after, named = _places(editor, vrf)
+        names |= named
     touched = [
         side[locid].place
         for side, other in ((before, after), (after, before))
@@ -87,13 +96,22 @@ def preview_edit(
         if locid not in other or other[locid].place != side[locid].place
     ]
     blocks = {block for place in touched for block in place.ipblocks}
-    with with_custom_layer(directory, after.values()) as (old, new):
+    with with_custom_layer(directory, after.values(), vrf) as (old, new):
         changes = changes_within(old, new, blocks, most=most)
         by_country = impact(old, new) if changes is None and whole else None
     found = lint([laid.place for laid in after.values()])
     known = set(lint([laid.place for laid in before.values()])) if found else set()
     found = [finding for finding in found if finding not in known]
     return EditPreview(changes=changes, by_country=by_country, findings=found, names=names)
+
+
+def _places(editor: Editor, vrf: str) -> tuple[dict[int, Laid], dict[int, str]]:
+    """The places of the global table, or of a VRF, and the names of its sites, by their numbers."""
+    if not vrf:
+        return {laid.place.locid: laid for laid in editor.custom()}, editor.site_names()
+    places = editor.vrf_places(vrf)
+    laid = {place.locid: Laid(place=place) for place in places.values()}
+    return laid, {place.locid: name for name, place in places.items()}
 
 
 #: Called with the layers before and after.

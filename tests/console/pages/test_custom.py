@@ -341,7 +341,7 @@ def test_a_site_is_renamed_at_once_and_the_history_and_undo_say_so(console: Runn
     saved = mine.post(page, data={**hidden(form), "name": "Depot North", "step": "save"}).text
     assert "<h1>Depot North</h1>" in saved
     assert "Depot 7 is now called Depot North." in saved
-    assert 'names of sites<span class="under long">Depot 7 → Depot North' in saved
+    assert 'named<span class="under long">Depot 7 → Depot North' in saved
     late = mine.post(page, data={**hidden(form), "name": "Depot South", "step": "save"})
     assert late.status_code == 409
     assert "It was changed meanwhile" in late.text

@@ -29,7 +29,7 @@ def test_what_was_done_to_a_site_together_is_one_row(console: RunningConsole, mi
     for page in (path, "/history?find=Of two"):
         rows = mine.get(page).text.split("<tbody>")[-1]
         assert rows.partition("</tbody>")[0].count("<tr>") == 1, page
-        assert rows.index("site created") < rows.index("names of sites")
+        assert rows.index("site created") < rows.index("<div>named")
 
 
 def test_times_are_of_the_reader_and_kept_for_programs(console: RunningConsole, browser: Any, mine: Visitor) -> None:

@@ -10,7 +10,7 @@ from litestar import get
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from geolookup.console.console import Console, Html, Page
+from geolookup.console.console import Console, CustomLayer, Html, Page
 from geolookup.console.forms import AnyRequest, Table, query
 from geolookup.console.html import called
 from geolookup.console.pages.edits import together, undoing
@@ -42,6 +42,7 @@ class Row:
 
     laid: Laid
     name: str
+    vrf: str
     ipv4: int
     ipv6: int
     findings: int
@@ -76,13 +77,14 @@ def table(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     find, country = query(request, "find"), query(request, "country")
     show = query(request, "show")
     layer = console.layer()
-    found, names = layer.laid, layer.names
+    found, names, within = layer.every, layer.names, query(request, "within")
     findings = Counter(finding.locid for finding in layer.findings)
     is_wanted = wanted(find)
     rows = [
-        _row(laid, names, findings)
+        _row(laid, layer, findings)
         for laid in found
-        if (not country or laid.place.country.casefold() == country.casefold())
+        if (not within or within == _within(layer.vrfs.get(laid.place.locid)))
+        and (not country or laid.place.country.casefold() == country.casefold())
         and (show != "pending" or laid.pending)
         and (show != "doubtful" or findings[laid.place.locid])
         and is_wanted(laid.place, names.get(laid.place.locid, ""))
@@ -101,18 +103,30 @@ def table(request: AnyRequest, console: NamedDependency[Console]) -> Html:
         countries=sorted(
             {laid.place.country for laid in found if 0 < len(laid.place.country) <= _MAX_COUNTRY}, key=country_name
         ),
-        every=len(found),
+        every=len(layer.laid),
+        of_vrfs=len(layer.of_vrfs),
+        within=within,
+        vrfs=[
+            (_within(None), "none: the global table"),
+            *((_within(vrf), vrf) for vrf in dict.fromkeys(layer.vrfs.values())),
+        ],
         pending=layer.pending,
         doubtful=sum(findings.values()),
     )
 
 
-def _row(laid: Laid, names: dict[int, str], findings: Counter[int]) -> Row:
+def _within(vrf: str | None) -> str:
+    """The choice of a routing domain, or of the global table, in an address."""
+    return "global" if vrf is None else f"vrf:{vrf}"
+
+
+def _row(laid: Laid, layer: CustomLayer, findings: Counter[int]) -> Row:
     sizes = {4: 0, 6: 0}
     for block in laid.place.ipblocks:
         sizes[block.family] += block.last - block.first + 1
     locid = laid.place.locid
-    return Row(laid=laid, name=names.get(locid, ""), ipv4=sizes[4], ipv6=sizes[6], findings=findings[locid])
+    name, vrf = layer.names.get(locid, ""), layer.vrfs.get(locid, "")
+    return Row(laid=laid, name=name, vrf=vrf, ipv4=sizes[4], ipv6=sizes[6], findings=findings[locid])
 
 
 def wanted(find: str) -> Callable[[Geolocation, str], bool]:
@@ -135,7 +149,7 @@ def wanted(find: str) -> Callable[[Geolocation, str], bool]:
 def one(request: AnyRequest, console: NamedDependency[Console], locid: FromPath[int]) -> Html:
     """One geolocation: fields, blocks, findings, history, pending edits."""
     editor, layer = console.editor(), console.layer()
-    laid = next((each for each in layer.laid if each.place.locid == locid), None) or editor.get(locid)
+    laid = layer.find(locid) or editor.get(locid)
     findings = [finding for finding in layer.findings if finding.locid == laid.place.locid]
     stored = editor.stored().get(laid.place.locid)
     history = list(reversed(editor.history(locid)))
@@ -148,6 +162,8 @@ def one(request: AnyRequest, console: NamedDependency[Console], locid: FromPath[
         laid=laid,
         place=laid.place,
         name=layer.names.get(laid.place.locid, ""),
+        vrf=layer.vrfs.get(laid.place.locid, ""),
+        time_zone=layer.zones.get(laid.place.locid, ""),
         names=layer.names,
         findings=findings,
         doubtful=doubtful,

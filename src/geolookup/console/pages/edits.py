@@ -30,16 +30,18 @@ from geolookup.console.forms import AnyRequest, query, typed
 from geolookup.console.html import called
 from geolookup.console.wording import answered
 from geolookup.model.addresses import range_ends
-from geolookup.model.checked import wrong_name
+from geolookup.model.checked import wrong_name, wrong_time_zone
 from geolookup.model.errors import EditError, RequestRefusedError
 from geolookup.model.fields import DEGREES, FIELD_NAMES
+from geolookup.model.named import block_of
 from geolookup.model.types import Geolocation, IPBlock
 from geolookup.sites.site import block_text
 from geolookup.state import custom_edits as edits
-from geolookup.state.custom_edits import Made
+from geolookup.state.custom_edits import Ends, Made
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
-from geolookup.state.edits.steps import SITES
+from geolookup.state.edits.outbox.payload import described
+from geolookup.state.edits.steps import SITES, VRF_PLACE
 from geolookup.state.generations.cities import find_city
 from geolookup.sync import words
 
@@ -57,8 +59,8 @@ def _does(edit: Callable[[Editor], Made], told: Callable[[Geolocation, Made], st
 class Create(Edit):
     """A new geolocation, perhaps with its name and its blocks."""
 
-    button, has_name, has_fields, block_label, block_may_wait = "Create this site", True, True, "Networks", True
-    blocks_may_be_many = True
+    button, block_label = "Create this site", "Networks"
+    has_name = has_time_zone = has_vrf = has_fields = block_may_wait = blocks_may_be_many = True
     hidden = ("once",)
     back = "/custom"
 
@@ -72,37 +74,67 @@ class Create(Edit):
 
     def begin(self, request: AnyRequest) -> Values:
         """Empty, or as the link has it that led here."""
-        given = {name: query(request, name) for name in ("name", *FIELD_NAMES, "block")}
-        return {**given, "once": secrets.token_urlsafe(9)}
+        return {**{name: query(request, name) for name in self.names()}, "once": secrets.token_urlsafe(9)}
 
     def wrong(self, console: Console, values: Values) -> dict[str, str]:
         """See `Edit`."""
-        name = values["name"].strip()
-        wrongs = {**super().wrong(console, values), **wrong_fields(typed_fields(values), FIELD_NAMES)}
-        if name and (told := wrong_name(name)) is not None:
-            wrongs["name"] = told
-        return wrongs
+        local = _wrong_local(values, needs_name=bool(self.vrf(values)))
+        return {**super().wrong(console, values), **wrong_fields(typed_fields(values), FIELD_NAMES), **local}
+
+    def vrf(self, values: Values) -> str:
+        """See `Edit`."""
+        return values["vrf"].strip()
 
     def does(self, values: Values) -> Does:
         """See `Edit`."""
         name, blocks = values["name"].strip() or None, self.blocks(values)
-        fields = typed_fields(values)
+        fields, zone = typed_fields(values), values["time_zone"].strip()
+        if self.vrf(values):
+            return _put(self.vrf(values), values, self.blocks(values))
 
         def told(place: Geolocation, made: Made) -> str:
             site = called(place, name)
             return f"Created {site}{'. ' + answered(made.added, site) if made.added else ''}"
 
-        return _does(edits.CREATE.of(fields=fields, blocks=blocks, wide=bool(values[WIDE]), name=name), told)
+        create = edits.CREATE.of(fields=fields, blocks=blocks, wide=bool(values[WIDE]), name=name, time_zone=zone)
+        return _does(create, told)
+
+
+def _wrong_local(values: Values, *, needs_name: bool) -> Values:
+    """All that is wrong with a name, and with a time zone and a routing domain, which only sites with a name have."""
+    name, zone, vrf = (values.get(each, "").strip() for each in ("name", "time_zone", "vrf"))
+    found = {"name": wrong_name(name), "time_zone": wrong_time_zone(zone), "vrf": wrong_name(vrf) if vrf else None}
+    if not name:
+        found["name"] = "a site with a time zone or in a routing domain needs a name" if zone or needs_name else None
+    return {each: told for each, told in found.items() if told is not None}
+
+
+def _put(vrf: str, values: Values, blocks: list[Ends], was: str = "") -> Does:
+    """Have a site of a routing domain be as the form says: a new one, or that which is called ``was``."""
+    name = values["name"].strip()
+    fields: Any = typed_fields(values)
+
+    def put(editor: Editor) -> tuple[int, str]:
+        found = [block_of(*ends) for ends in blocks]
+        if name != was:
+            if name in editor.vrf_places(vrf):
+                raise EditError(f"name: the VRF {vrf} has a site {name!r} already. Change that, or take another name")
+            if was:
+                editor.remove_vrf_place(vrf, was)
+        locid = editor.put_vrf_place(vrf, name, time_zone=values["time_zone"].strip(), blocks=found, **fields)
+        return locid, f"Saved {name} of the VRF {vrf}{'. ' + answered(found, name) if found else ''}"
+
+    return put
 
 
 class _OfOne(Edit):
     """An edit of one geolocation."""
 
-    def __init__(self, laid: Laid, site: str | None) -> None:
-        self.laid = laid
-        self.locid = laid.place.locid
-        self.site = site
-        self.name = called(laid.place, site)
+    def __init__(self, console: Console, laid: Laid) -> None:
+        layer, self.laid, self.locid = console.layer(), laid, laid.place.locid
+        self.site, self.zone = layer.names.get(self.locid), layer.zones.get(self.locid, "")
+        self.of_vrf = layer.vrfs.get(self.locid, "")
+        self.name = called(laid.place, self.site)
 
     @property
     def back(self) -> str:
@@ -112,35 +144,58 @@ class _OfOne(Edit):
     @property
     def place(self) -> str:
         """See `Edit`."""
-        return self.laid.place.place_text()
+        return self.laid.place.place_text() + (f" (VRF {self.of_vrf})" if self.of_vrf else "")
 
     def seen(self, editor: Editor) -> str:
         """See `Edit`."""
-        return version(editor.get(self.locid))
+        if self.of_vrf:
+            place = editor.vrf_places(self.of_vrf).get(self.site or "")
+            return _mark(
+                None if place is None else Laid(place=place), editor.vrf_time_zones(self.of_vrf).get(self.site or "")
+            )
+        return _mark(editor.get(self.locid), editor.time_zones().get(editor.site_names().get(self.locid, "")))
 
-    def shown(self, console: Console) -> str:
+    def shown(self, console: Console) -> str:  # noqa: ARG002
         """See `Edit`."""
-        return version(_laid(console, self.locid))
+        return _mark(self.laid, self.zone)
 
     def now(self) -> dict[str, str]:
         """See `Edit`."""
         blocks = ", ".join(block_text(block) for block in self.laid.place.ipblocks)
-        return {**field_texts(self.laid.place.fields()), "blocks": blocks}
+        return {"time_zone": self.zone, **field_texts(self.laid.place.fields()), "blocks": blocks}
+
+    def vrf(self, values: Values) -> str:  # noqa: ARG002
+        """See `Edit`."""
+        return self.of_vrf
 
     def begin(self, request: AnyRequest) -> Values:
         """The values in the link that led here."""
         return {name: query(request, name) for name in self.names()}
 
 
+def _mark(laid: Laid | None, zone: str | None) -> str:
+    """The form's mark of a geolocation and the time zone of its site; None stands for one that is gone."""
+    return digest_of([None if laid is None else version(laid), zone or ""])
+
+
 class _Update(_OfOne):
     button, has_fields = "Save this place", True
+
+    def __init__(self, console: Console, laid: Laid) -> None:
+        super().__init__(console, laid)
+        self.has_time_zone = bool(self.site)
 
     def heading(self, values: Values) -> str:  # noqa: ARG002
         return f"Change the place of {self.name}"
 
     def begin(self, request: AnyRequest) -> Values:
-        given = {name: query(request, name) for name in FIELD_NAMES if name in request.query_params}
-        return {**field_texts(self.laid.place.fields()), **given}
+        given = {name: query(request, name) for name in self.names() if name in request.query_params}
+        return {"time_zone": self.zone, **field_texts(self.laid.place.fields()), **given}
+
+    def _zone(self, values: Values) -> str | None:
+        """The time zone that was typed, None if it stays."""
+        zone = values["time_zone"].strip() if self.has_time_zone else self.zone
+        return None if zone == self.zone else zone
 
     def _changed(self, values: Values) -> dict[str, Any]:
         shown, fields = field_texts(self.laid.place.fields()), typed_fields(values)
@@ -148,8 +203,9 @@ class _Update(_OfOne):
         return {name: fields[name] for name in shown if values[name] != typed(shown[name])}
 
     def wrong(self, console: Console, values: Values) -> dict[str, str]:  # noqa: ARG002
-        changed = self._changed(values)
-        return wrong_fields({**self.laid.place.fields(), **changed}, changed)
+        changed, zone = self._changed(values), wrong_time_zone(self._zone(values) or "")
+        wrongs = wrong_fields({**self.laid.place.fields(), **changed}, changed)
+        return wrongs if zone is None else {**wrongs, "time_zone": zone}
 
     def doubt(self, console: Console, values: Values) -> Doubt | None:
         """A city typed over another one has the coordinates of that, unless it was picked."""
@@ -173,12 +229,12 @@ class _Update(_OfOne):
         return Doubt(text=f"{told} Change them too if the place moved.")
 
     def does(self, values: Values) -> Does:
-        changed = self._changed(values)
+        changed, zone = self._changed(values), self._zone(values)
 
         def update(editor: Editor) -> tuple[int, str]:
-            if not changed:
+            if not changed and zone is None:
                 raise EditError(f"{self.name} has these values already: nothing was changed")
-            return _does(edits.UPDATE.of(self.locid, fields=changed), self._told)(editor)
+            return _does(edits.UPDATE.of(self.locid, fields=changed, time_zone=zone), self._told)(editor)
 
         return update
 
@@ -285,6 +341,37 @@ class _ClearBlocks(_OfOne):
         return _does(edits.CLEAR_BLOCKS.of(self.locid), f"{self.name} has no networks any more")
 
 
+class _UpdateInVrf(_OfOne):
+    button, block_label = "Save this site", "Networks"
+    has_name = has_time_zone = has_fields = block_may_wait = blocks_may_be_many = True
+
+    def heading(self, values: Values) -> str:  # noqa: ARG002
+        return f"Change {self.name}"
+
+    def begin(self, request: AnyRequest) -> Values:
+        blocks = "\n".join(block_text(block) for block in self.laid.place.ipblocks)
+        now = {"name": self.site or "", **self.now(), "block": blocks}
+        return {
+            name: query(request, name) if name in request.query_params else now.get(name, "") for name in self.names()
+        }
+
+    def wrong(self, console: Console, values: Values) -> dict[str, str]:
+        fields = wrong_fields(typed_fields(values), FIELD_NAMES)
+        return {**super().wrong(console, values), **fields, **_wrong_local(values, needs_name=True)}
+
+    def does(self, values: Values) -> Does:
+        return _put(self.of_vrf, values, self.blocks(values), self.site or "")
+
+
+class _DeleteInVrf(_Delete):
+    def does(self, values: Values) -> Does:  # noqa: ARG002
+        def delete(editor: Editor) -> tuple[int, str]:
+            editor.remove_vrf_place(self.of_vrf, self.site or "")
+            return self.locid, f"Deleted {self.name} of the VRF {self.of_vrf}"
+
+        return delete
+
+
 #: Letters of a link: half of what a request may have.
 _MAX_LINK = 4096
 
@@ -298,6 +385,8 @@ _FORMS: dict[str, type[_OfOne]] = {
     edits.REMOVE_BLOCK.name: _RemoveBlock,
     edits.CLEAR_BLOCKS.name: _ClearBlocks,
 }
+#: Those of a site of a routing domain: it is changed as a whole.
+_IN_VRF: dict[str, type[_OfOne]] = {edits.UPDATE.name: _UpdateInVrf, edits.DELETE.name: _DeleteInVrf}
 
 
 @get("/custom/create", sync_to_thread=True)
@@ -327,10 +416,11 @@ def edit(request: AnyRequest, console: NamedDependency[Console], locid: FromPath
 
 
 def _edit(console: Console, locid: int, what: str) -> Edit:
-    if what not in _FORMS:
-        raise RequestRefusedError("there is no such page", problem="not-found")
     laid = _laid(console, locid)
-    return _FORMS[what](laid, console.layer().names.get(laid.place.locid))
+    forms = _IN_VRF if laid.place.locid in console.layer().vrfs else _FORMS
+    if what not in forms:
+        raise RequestRefusedError("there is no such page", problem="not-found")
+    return forms[what](console, laid)
 
 
 def _laid(console: Console, locid: int) -> Laid:
@@ -338,8 +428,7 @@ def _laid(console: Console, locid: int) -> Laid:
 
     :raises UnknownGeolocationError: if the custom geolocation does not exist
     """
-    found = next((laid for laid in console.layer().laid if laid.place.locid == locid), None)
-    return found or console.editor().get(locid)
+    return console.layer().find(locid) or console.editor().get(locid)
 
 
 @get("/cities", sync_to_thread=True)
@@ -349,12 +438,12 @@ def pick_city(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     return console.page(request, "cities.html", cities=offered(console, begin), begin=begin)
 
 
-def correction(place: dict[str, Any], block: IPBlock) -> str:
-    """Where the form of a new geolocation is, filled in with a block and what it has now.
+def correction(place: dict[str, Any], block: IPBlock, vrf: str) -> str:
+    """Where the form of a new geolocation is, filled in with a block and what it has now; in a VRF if one is given.
 
     A text that would make the address too long for a request is left out.
     """
-    given = {"block": block_text(block)}
+    given = {"block": block_text(block), **({"vrf": vrf} if vrf else {})}
     for name, text in field_texts(place).items():
         if text and len(urlencode({**given, name: text})) <= _MAX_LINK:
             given[name] = text
@@ -388,6 +477,12 @@ def undoing(line: Mapping[str, Any], place: Geolocation | None, name: str | None
         return "" if was in (None, name) else _form(place, edits.RENAME, name=str(was))
     if "fields" not in before or "fields" not in after:
         return ""
+    if line["what"] == VRF_PLACE:
+        if digest_of(described(place)) != digest_of({name: after[name] for name in ("fields", "blocks")}):
+            return ""
+        blocks = "\n".join(block_text(IPBlock.from_ends(*ends)) for ends in before["blocks"])
+        given = {"name": before["name"], "time_zone": before["time_zone"], "block": blocks}
+        return _form(place, edits.UPDATE, **given, **field_texts(before["fields"]))
     now = place.fields()
     fields = {
         name: text

@@ -18,10 +18,11 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Home:
-    """The state at a glance. ``served`` are the sources that answer."""
+    """The state at a glance. ``served`` are the sources that answer, ``of_vrfs`` the sites of VRFs."""
 
     served: list[SourceStatus]
     sites: int
+    of_vrfs: int
     to_send: int
     decide: int
     age_s: float
@@ -37,7 +38,8 @@ def home(console: Console) -> Home | None:
     failed = next(iter(status.failures), None)
     return Home(
         served=[source for source in status.sources if source.serves],
-        sites=len(layer.laid),
+        sites=len(layer.every),
+        of_vrfs=len(layer.of_vrfs),
         to_send=layer.pending,
         decide=layer.decide,
         age_s=status.age_s,

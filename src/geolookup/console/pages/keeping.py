@@ -21,6 +21,7 @@ from geolookup.exports.export import ExportForm, export
 from geolookup.model.errors import GeoLookupError, RequestRefusedError, StateError
 from geolookup.sites.file import write_sites
 from geolookup.sites.plan import export_sites
+from geolookup.sites.vrfs import export_vrf
 from geolookup.state.base.actor import acting, who
 from geolookup.state.base.clock import wall
 from geolookup.state.publishing import archive
@@ -45,7 +46,7 @@ def history(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     layer, names = console.layer(), editor.site_names()
     find = query(request, "find")
     lines = [line for line in lines if find.casefold() in _text_of(line, names).casefold()] if find else lines
-    places = {laid.place.locid: laid.place for laid in layer.laid}
+    places = {laid.place.locid: laid.place for laid in layer.every}
     return console.page(
         request,
         "history.html",
@@ -59,7 +60,7 @@ def history(request: AnyRequest, console: NamedDependency[Console]) -> Html:
 
 def _text_of(line: dict[str, Any], names: dict[int, str]) -> str:
     """A line of the history as its page words it, to be searched."""
-    told = (names.get(line["locid"]), wording.did(line["what"]), wording.changed(line), line["who"], line["via"])
+    told = (names.get(line["locid"]), wording.did(line), wording.changed(line), line["who"], line["via"])
     return "\n".join(str(each) for each in (*told, wording.outcome(line)) if each)
 
 
@@ -85,25 +86,31 @@ def keep_name(request: AnyRequest, console: NamedDependency[Console]) -> Html:
 @get("/export", sync_to_thread=True)
 def exports(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """The files that can be had."""
-    return console.page(request, "export.html", files=_FILES, error=None)
+    return _exports(request, console)
+
+
+def _exports(request: AnyRequest, console: Console, status: int = 200, error: str | None = None) -> Html:
+    vrfs = console.editor().vrfs() if console.directory().current_or_none() is not None else []
+    return console.page(request, "export.html", status, files=_FILES, vrfs=vrfs, error=error)
 
 
 @get("/export/{name:str}", sync_to_thread=True)
 def one_export(request: AnyRequest, console: NamedDependency[Console], name: FromPath[str]) -> Any:
     """One file."""
     try:
-        return _download(console, name)
+        return _download(console, name, query(request, "vrf"))
     except GeoLookupError as error:
         if isinstance(error, RequestRefusedError):
             raise
-        return console.page(request, "export.html", 409, files=_FILES, error=str(error))
+        return _exports(request, console, 409, str(error))
 
 
-def _download(console: Console, name: str) -> Stream:
+def _download(console: Console, name: str, vrf: str) -> Stream:
     file = tempfile.TemporaryFile()  # noqa: SIM115  # closed once it is sent
     try:
         if name in ("sites.toml", "sites.csv"):
-            text = write_sites(export_sites(console.editor()), "toml" if name == "sites.toml" else "csv")
+            sites = export_vrf(console.editor(), vrf) if vrf else export_sites(console.editor())
+            text = write_sites(sites, "toml" if name == "sites.toml" else "csv")
             file.write(text.encode("utf-8"))
         elif name in _FILES:
             _, form, options = _FILES[name]

@@ -43,7 +43,20 @@ def look_up(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """The start, with the answer to a query if there is one."""
     asked = query(request, "q")
     values: dict[str, Any] = dict.fromkeys(
-        ("match", "explained", "correct", "error", "pieces", "rest", "picture", "facts", "sites", "more_sites", "home")
+        (
+            "match",
+            "explained",
+            "correct",
+            "error",
+            "pieces",
+            "rest",
+            "picture",
+            "facts",
+            "sites",
+            "more_sites",
+            "home",
+            "site_vrfs",
+        )
     )
     status, chosen = 200, request.query_params.get("vrf")
     vrf = console.settings().vrf if chosen is None else query(request, "vrf")
@@ -57,6 +70,7 @@ def look_up(request: AnyRequest, console: NamedDependency[Console]) -> Html:
             if len(found) == 1:
                 return console.go(f"/custom/{found[0][0].locid}")
             values |= {"sites": found[:_MOST_SITES], "more_sites": len(found) if len(found) > _MOST_SITES else 0}
+            values["site_vrfs"] = console.layer().vrfs
             if not found:
                 status, values["error"] = 422, f"{error}; and no site has this in its name or place"
         except GeoLookupError as error:
@@ -78,7 +92,7 @@ def _vrfs(console: Console) -> list[str]:
 def _sites(console: Console, asked: str) -> list[tuple[Geolocation, str]]:
     """The sites that are called so; else those with this in their name or place."""
     layer, text = console.layer(), asked.casefold()
-    every = [(laid.place, layer.names.get(laid.place.locid, "")) for laid in layer.laid]
+    every = [(laid.place, layer.names.get(laid.place.locid, "")) for laid in layer.every]
     exact = [each for each in every if each[1].casefold() == text]
     return exact or [each for each in every if text in f"{each[1]} {each[0].place_text()}".casefold()]
 
@@ -92,8 +106,7 @@ def _answer(console: Console, asked: str, *, vrf: str, why: bool) -> dict[str, A
         found, rest = geo.with_snapshot(lambda snapshot: pieces(snapshot, block, _MOST_PIECES))
         answers = {piece.match.geolocation if piece.match else None for piece in found}
         same = found[0].match if len(answers) == 1 and rest is None else None
-        of_vrf = any(piece.match is not None and piece.match.vrf for piece in found)
-        return {"pieces": found, "rest": rest, "correct": None if of_vrf else _correct(block, same), "block": block}
+        return {"pieces": found, "rest": rest, "correct": _correct(block, same, vrf), "block": block}
     match, network = geo.match(block.startip), geo.network(block.startip)
     at_once = geo.with_snapshot(_explained_soon)
     found_block = block if match is None else IPBlock.from_ends(match.first, match.last)
@@ -104,12 +117,12 @@ def _answer(console: Console, asked: str, *, vrf: str, why: bool) -> dict[str, A
         "match": match,
         "network": network,
         "who": "" if network is None else network_text(network.facts),
-        "own": match is not None and match.layer == "custom" and match.vrf is None,
+        "own": match is not None and match.layer == "custom",
         "country_names": countries(),
         "has_coordinates": place is not None and place.latitude is not None and place.longitude is not None,
         **folded,
         "explained": geo.explain(block.startip) if why or at_once else None,
-        "correct": _correct(found_block, match),
+        "correct": _correct(found_block, match, vrf),
         "picture": None if place is None else picture(place, _radius_km(folded["record"])),
         "block": found_block,
     }
@@ -152,9 +165,9 @@ def _explained_soon(snapshot: Snapshot) -> bool:
     return bool(blocks <= _AT_ONCE_BLOCKS and snapshot.custom.reader.location_count <= _AT_ONCE_CUSTOM)
 
 
-def _correct(block: IPBlock, match: Match | None) -> str:
-    """The address of the form that corrects an answer."""
-    return correction({} if match is None else match.geolocation.fields(), block)
+def _correct(block: IPBlock, match: Match | None, vrf: str) -> str:
+    """The address of the form that corrects an answer, within a VRF if one was asked."""
+    return correction({} if match is None else match.geolocation.fields(), block, vrf)
 
 
 @post("/count", sync_to_thread=True, opt=READS, request_max_body_size=MAX_FILE_BYTES)

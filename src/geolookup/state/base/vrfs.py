@@ -112,7 +112,7 @@ def in_vrf(home: str, published: Published, name: str) -> Published:
     try:
         layer = IndexReader.open(path)
         _require_layer(layer.header, path, found)
-        overlay = _over(layer, published.overlay)
+        overlay = over(layer, published.overlay)
     except IndexFileError as error:
         raise StateDamagedError(f"the layer of the VRF {name} cannot be used: {error}") from error
     return Published(published.current, published.base, overlay, published.network)
@@ -131,7 +131,7 @@ def _require_layer(header: Header, path: str, found: ListedVrf) -> None:
         raise IndexDamagedError(f"{path}: is not the file that was published: its size or layer differs")
 
 
-def _over(layer: IndexReader, custom: IndexReader) -> IndexReader:
+def over(layer: IndexReader, custom: IndexReader) -> IndexReader:
     """A VRF's blocks over the global custom layer, as one; if that is empty, they are all there is."""
     if not custom.location_count:
         return layer

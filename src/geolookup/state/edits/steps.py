@@ -191,7 +191,8 @@ class Steps:
         return Step(number=number, at=at, who=by, via=via, changes=tuple(changes), names=names, vrfs=tuple(vrfs))
 
 
-def _named(found: Any) -> Named | None:
+def as_named(found: Any) -> Named | None:
+    """The geolocation and time zone of a name as the history has it."""
     return None if found is None else Named(found) if isinstance(found, int) else Named(*found)
 
 
@@ -201,7 +202,7 @@ def _line(row: Mapping[str, Any]) -> Line:
     whose: Mapping[str, Any] = {}
     if row["what"] == SITES:
         was, became = decoded(row["before"]), decoded(row["after"])
-        names = {name: (_named(was[name]), _named(became[name])) for name in was}
+        names = {name: (as_named(was[name]), as_named(became[name])) for name in was}
     else:
         content = {name: read_content(row[name]) for name in content}
         whose = decoded(row["after"] or row["before"]) if row["what"] == VRF_PLACE else {}

@@ -1,6 +1,7 @@
 """Addresses as text and integers, played against `ipaddress`."""
 
 import ipaddress
+import pickle
 import re
 
 import netaddr
@@ -180,6 +181,11 @@ def test_loopback_is_this_machine_and_nothing_else(host: str, local: bool) -> No
         ("2001:db8::/32", "is a network, .*`geolookup 2001:db8::/32` shows"),
         ("8.8.8.0 - 8.8.8.9", "is a range, .*`geolookup 8.8.8.0-8.8.8.9` shows"),
         ("8.8.8.8 - - [x]", "is more than an IP address: .*`--delimiter space`"),
+        ("8.8.8.8:8443", r"is an address with a port, not an IP address: write 8\.8\.8\.8$"),
+        ("[2001:db8::1]:80", "is an address with a port, not an IP address: write 2001:db8::1$"),
+        ("8.8.8.8:65536", "is not an IP address$"),
+        ("8.8.8.0/24,", "is not an IP address$"),
+        ("08.8.8.0/24", "is not an IP address: write its numbers without leading zeros .*$"),
         ("10.7.*.*", r"is a pattern, not an IP address: write 10\.7\.0\.0/16$"),
         ("10.7.1.x", r"is a pattern, not an IP address: write 10\.7\.1\.0/24$"),
         ("10.*", r"is a pattern, not an IP address: write 10\.0\.0\.0/8$"),
@@ -196,3 +202,17 @@ def test_loopback_is_this_machine_and_nothing_else(host: str, local: bool) -> No
 def test_what_is_known_by_its_form_is_called_so_with_what_to_do(text: str, said: str) -> None:
     with pytest.raises(InvalidAddressError, match=f"^{re.escape(repr(text))} {said}"):
         addresses.parse(text)
+
+
+def test_what_only_a_command_can_do_stands_apart_from_what_was_wrong() -> None:
+    with pytest.raises(InvalidAddressError) as caught:
+        addresses.parse("8.8.8.8 - - [x]")
+    assert caught.value.told.endswith("leave out what stands after the blank")
+    assert str(caught.value) == f"{caught.value.told}: {caught.value.do}"
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == str(caught.value)
+
+
+def test_what_is_no_network_is_quoted_whole() -> None:
+    with pytest.raises(InvalidAddressError, match=r"^'<b>x</b>' is not an IP address$"):
+        addresses.parse_range("<b>x</b>")

@@ -147,7 +147,7 @@ def _run(arguments: list[str] | None) -> int:
     try:
         result = app.main(args=arguments, prog_name="geolookup", standalone_mode=False)
     except GeoLookupError as error:
-        first, *rest = error.args or (str(error),)
+        first, *rest = error.lines
         streams.fail(first)
         for line in rest:
             streams.note(line)

@@ -18,7 +18,7 @@ from geolookup.exports.provenance import of_sources, provenance
 from geolookup.index.reader import IndexReader, source_of
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.snapshot import Snapshot
-from geolookup.model.addresses import explain
+from geolookup.model.addresses import no_address
 from geolookup.model.errors import ColumnError, InvalidAddressError
 from geolookup.model.facts import FACT_NAMES
 from geolookup.model.fields import FIELD_NAMES, PLACE_NAMES, TEXT_NAMES
@@ -247,7 +247,7 @@ def _again(token: bytes, reread: Reread | None) -> bytes | None:
     except UnicodeDecodeError:
         raise InvalidAddressError("the address is not text in UTF-8") from None
     if reread is None:
-        raise InvalidAddressError(explain(text))
+        raise no_address(text)
     found = reread(text)
     return None if found is None else found.encode("ascii")
 

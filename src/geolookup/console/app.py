@@ -161,8 +161,8 @@ def application(console: Console) -> Application:
 def _words_of(error: GeoLookupError) -> tuple[int, str, str]:
     """The status, the heading and the text for an error."""
     if isinstance(error, RequestRefusedError):
-        return PROBLEMS[error.problem][0], *refusal_words(error.problem, str(error))
-    return next((status, title, str(error)) for kind, status, title in _KINDS if isinstance(error, kind))
+        return PROBLEMS[error.problem][0], *refusal_words(error.problem, error.told)
+    return next((status, title, error.told) for kind, status, title in _KINDS if isinstance(error, kind))
 
 
 def _error_pages(console: Console) -> dict[int | type[Exception], Any]:
@@ -176,7 +176,7 @@ def _error_pages(console: Console) -> dict[int | type[Exception], Any]:
     def known(request: AnyRequest, error: GeoLookupError) -> Html:
         status, title, text = _words_of(error)
         if isinstance(error, RequestRefusedError):
-            note(request.scope, problem(error.problem, str(error)))
+            note(request.scope, problem(error.problem, error.told))
         form = getattr(request.state, "form", None)
         kept = {} if form is None else {name: text for name, text in form.typed().items() if name not in _NOT_TYPED}
         return console.page(

@@ -6,17 +6,22 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from markupsafe import Markup
+
 from geolookup.base.text import shown_degrees
 from geolookup.console.console import Console, Html
 from geolookup.console.forms import AnyRequest, Form
+from geolookup.console.html import called, shown
 from geolookup.console.wording import saved
 from geolookup.history.preview import EditPreview, preview_edit
 from geolookup.model.addresses import of_mask_after, range_ends, split_blocks
 from geolookup.model.checked import checked_fields, lacks_coordinates
 from geolookup.model.countries import code_of
-from geolookup.model.errors import EditError, GeoLookupError, RequestRefusedError, WideBlockError
+from geolookup.model.errors import BlockError, EditError, GeoLookupError, RequestRefusedError, WideBlockError
 from geolookup.model.fields import DEGREES, FIELD_NAMES, FIELDS, UNKNOWN
 from geolookup.model.named import block_of
+from geolookup.model.types import IPBlock
+from geolookup.sites.site import block_text
 from geolookup.sources.outlines import misfits
 from geolookup.state.custom_edits import Ends
 from geolookup.state.editor import Editor
@@ -145,7 +150,7 @@ class Edit:
 
     def wrong(self, console: Console, values: Values) -> dict[str, str]:  # noqa: ARG002
         """All that is wrong with what was typed, by the name of the input."""
-        return wrong_blocks(self.blocks(values)) if self.block_label else {}
+        return wrong_blocks(self.blocks(values), values["block"]) if self.block_label else {}
 
     def blocks(self, values: Values) -> list[Ends]:
         """The ends of each block that was typed."""
@@ -197,7 +202,7 @@ def wrong_fields(fields: Mapping[str, Any], names: Iterable[str]) -> dict[str, s
         try:
             checked_fields({**UNKNOWN, **known, name: fields[name]}, bare=lacks_coordinates(fields))
         except EditError as error:
-            found[name] = str(error)
+            found[name] = error.told
     if names & {"country", *DEGREES}:
         found |= dict(misfits({**fields, **{name: _number(fields[name]) for name in DEGREES}}))
     return found
@@ -224,14 +229,15 @@ def typed_blocks(text: str) -> list[Ends]:
     return [range_ends(part) for part in dict.fromkeys(parts)]
 
 
-def wrong_blocks(blocks: Iterable[Ends]) -> dict[str, str]:
-    """All that is wrong with blocks, as an edit would say it."""
-    found = []
+def wrong_blocks(blocks: Iterable[Ends], text: str) -> dict[str, str]:
+    """All that is wrong with blocks, as an edit would say it, each with its line if the text has several."""
+    found, lines = [], [typed_blocks(line) for line in text.splitlines()]
     for ends in blocks:
         try:
             block_of(*ends)
         except GeoLookupError as error:
-            found.append(str(error))
+            at = next((number for number, line in enumerate(lines, 1) if ends in line), 0)
+            found.append(f"line {at}: {error.told}" if at and len(lines) > 1 else error.told)
     return {"block": "; ".join(found)} if found else {}
 
 
@@ -269,13 +275,12 @@ def handle(request: AnyRequest, console: Console, edit: Edit) -> Html:
         try:
             locid, told = make(editor, edit.does(values), unchanged=lambda: _require(edit, editor, form))
         except OvertakenError as error:
-            return _page(request, console, edit, values, error=str(error), overtaken=True, status=409)
+            return _page(request, console, edit, values, error=error.told, overtaken=True, status=409)
         except WideBlockError as error:
-            told = f'{error.told}: tick "This is meant" if it is. Nothing was saved'
+            told = f'{error.told}: tick "This is meant" if it is. Nothing was saved.'
             return _page(request, console, edit, values, step="check", error=told, status=422)
         except GeoLookupError as error:
-            wrongs = _beside(edit, str(error))
-            told = _WRONG if wrongs else str(error)
+            told, wrongs = _beside(console, edit, error)
             return _page(request, console, edit, values, error=told, wrongs=wrongs, status=422)
         where = edit.after(locid)
         if once:
@@ -307,10 +312,29 @@ def _with_city(request: AnyRequest, console: Console, edit: Edit, values: Values
     return _page(request, console, edit, values, offers=cities)
 
 
-def _beside(edit: Edit, text: str) -> dict[str, str]:
-    """An error beside the input that it begins with; empty if there is none."""
-    name = text.split(" ", 1)[0].rstrip(":")
-    return {name: text} if edit.has_fields and name in FIELD_NAMES else {}
+def _beside(console: Console, edit: Edit, error: GeoLookupError) -> tuple[str, dict[str, str]]:
+    """What to say above the form, and beside the input that an error is about, if there is one."""
+    if edit.block_label and isinstance(error, BlockError) and error.owners:
+        return _WRONG, {"block": _taken(console, error.owners)}
+    name = error.told.split(" ", 1)[0].rstrip(":")
+    return (_WRONG, {name: error.told}) if edit.has_fields and name in FIELD_NAMES else (error.told, {})
+
+
+def _taken(console: Console, owners: Mapping[IPBlock, int]) -> Markup:
+    """The networks that other sites have, with links to those."""
+    layer = console.layer()
+    networks: dict[int, list[str]] = {locid: [] for locid in owners.values()}
+    for block, locid in owners.items():
+        networks[locid].append(block_text(block))
+    places = {laid.place.locid: laid.place for laid in layer.laid if laid.place.locid in networks}
+    told = [
+        Markup('{} {} to <a href="/custom/{}">{}</a>').format(
+            " and ".join(each), "belongs" if len(each) == 1 else "belong", locid,
+            shown(called(places[locid], layer.names.get(locid))),
+        )
+        for locid, each in networks.items()
+    ]  # fmt: skip
+    return Markup("; ").join(told) + ". Remove them there first; a wider or narrower network can be added as it is."
 
 
 def _require(edit: Edit, editor: Editor, form: Form) -> None:
@@ -375,9 +399,7 @@ def _page(
         try:
             preview, wide = _preview(console, edit, values, whole=step == "whole")
         except GeoLookupError as failed:
-            status, error, wrongs = 422, _WRONG, _beside(edit, str(failed))
-            if not wrongs:
-                error = str(failed)
+            status, (error, wrongs) = 422, _beside(console, edit, failed)
     checked = _digest(values) if preview is not None and preview.counted else ""
     doubt = None if preview is None else edit.doubt(console, values)
     if step == "whole" and "HX-Request" in request.headers and "HX-Boosted" not in request.headers:

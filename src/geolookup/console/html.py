@@ -122,7 +122,9 @@ def as_typed(value: str) -> Markup:
 
 
 def with_code(text: str | None) -> Markup:
-    """A text whose commands stand between backticks, as messages have them: those as code."""
+    """A text whose commands stand between backticks, as messages have them: those as code. HTML of ours stays."""
+    if isinstance(text, Markup):
+        return text
     parts = [escape(part) for part in harmless(text or "", _MAX_MESSAGE).split("`")]
     if len(parts) % 2 == 0:
         return Markup("`").join(parts)

@@ -103,7 +103,7 @@ def _work(run: Run, work: Work) -> None:
     try:
         run.report = work(run)
     except GeoLookupError as error:
-        run.error, run.reason = str(error), error
+        run.error, run.reason = error.told, error
     except Exception:
         _log.exception("the %s failed", run.kind)
         run.error = "This is an error in geolookup: the console's standard error says more."

@@ -7,7 +7,7 @@ address with a port, brackets, quotes or blanks, or in a list of proxies.
 import re
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from geolookup.model.addresses import explain, parse, parse_range, range_ends
+from geolookup.model.addresses import no_address, parse, parse_range, range_ends
 from geolookup.model.errors import InvalidAddressError
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _address(text: str) -> str:
     try:
         parse(bare)
     except InvalidAddressError:
-        raise InvalidAddressError(explain(text)) from None
+        raise no_address(text) from None
     return bare
 
 

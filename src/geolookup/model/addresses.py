@@ -69,15 +69,15 @@ def parse(text: str) -> "tuple[Family, int]":
         if ":" not in text:
             value = _from_bytes(inet_pton(AF_INET, text))
             if _CHECK_ZEROS and _has_leading_zero(text):
-                raise InvalidAddressError(explain(text))
+                raise no_address(text)
             return 4, value
         value = _from_bytes(inet_pton(AF_INET6, text))
     except (OSError, ValueError):
-        raise InvalidAddressError(explain(text)) from None
+        raise no_address(text) from None
     except TypeError:
         raise InvalidAddressError(f"an address is text, not {type(text).__name__}: {text!r}") from None
     if "%" in text or (_CHECK_ZEROS and "." in text and _has_leading_zero(text)):
-        raise InvalidAddressError(explain(text))
+        raise no_address(text)
     if value >> 32 == 0xFFFF:
         return 4, value & IPV4_MAX
     return 6, value
@@ -198,7 +198,10 @@ def parse_ends(first: str, last: str) -> "tuple[Family, int, int]":
 
 def _parse_network(text: str) -> "tuple[Family, int, int]":
     address, _, bits = text.partition("/")
-    family, value = parse(address)
+    try:
+        family, value = parse(address)
+    except InvalidAddressError:
+        raise no_address(text) from None
     width = 128 if ":" in address else 32
     if (network_of := of_mask(address, bits)) is not None:
         raise InvalidRangeError(f"{text!r} has a netmask: write {network_of}")
@@ -215,6 +218,7 @@ def _parse_network(text: str) -> "tuple[Family, int, int]":
     return family, value, value | hosts
 
 
+_MAX_PORT = 65535
 #: What people put between the ends of a range: hyphens and dashes.
 _DASHES = dict.fromkeys((0x2010, 0x2011, 0x2012, 0x2013, 0x2014, 0x2015), "-")
 
@@ -268,24 +272,30 @@ def _end(text: str, family: int) -> int:
     return value if found == family else _MAPPED_FIRST | value
 
 
-def explain(text: str) -> str:
-    """Why a text is not an address: only ever asked on the way to an error."""
+def no_address(text: str) -> InvalidAddressError:
+    """The error of a text that is not an address: says why."""
     if not text:
-        return "an address is missing: the text is empty"
+        return InvalidAddressError("an address is missing: the text is empty")
     shown = repr(text if len(text) <= 60 else text[:57] + "...")
+    if "%" not in text and text == text.strip() and (known := _known_kind(text)) is not None:
+        kind, do = known
+        return InvalidAddressError(f"{shown} is {kind}", do=do)
+    return InvalidAddressError(f"{shown} is not an IP address{_advice(text)}")
+
+
+def _advice(text: str) -> str:
     if "%" in text:
-        return f"{shown} is not an IP address: leave out the zone, everything from % on"
+        return ": leave out the zone, everything from % on"
     if text != text.strip():
-        return f"{shown} is not an IP address: there are blanks around it"
-    if (kind := _known_kind(text)) is not None:
-        return f"{shown} is {kind}"
-    if ":" not in text and text.count(".") == 3 and _has_leading_zero(text):
-        return (
-            f"{shown} is not an IP address: write its numbers without leading zeros (some programs read them as octal)"
-        )
-    if ":" not in text and text.isascii() and text.replace(".", "").isdecimal() and text.count(".") < 3:
-        return f"{shown} is not an IP address: write all four numbers of a dotted quad"
-    return f"{shown} is not an IP address"
+        return ": there are blanks around it"
+    address = text.partition("/")[0]
+    numbers = address.split(".")
+    if all(number.isascii() and number.isdecimal() for number in numbers):
+        if len(numbers) == 4 and _has_leading_zero(address):
+            return ": write its numbers without leading zeros (some programs read them as octal)"
+        if len(numbers) < 4:
+            return ": write all four numbers of a dotted quad"
+    return ""
 
 
 def _with_last_number(first: str, last: str) -> str | None:
@@ -339,40 +349,49 @@ def _of_pattern(text: str) -> str | None:
     return f"{network}/{8 * len(numbers)}" if is_address(network) else None
 
 
-def _known_kind(text: str) -> str | None:
-    """Describe a text that is a URL, a network or range, an e-mail address or a host name, and what to do with it."""
+def _known_kind(text: str) -> tuple[str, str] | None:
+    """Describe a text that is a URL, a network or range, an e-mail address or a host name, with what to write instead.
+
+    Beside it stands what a command can do with it, if there is one.
+    """
     if (network := _of_pattern(text)) is not None:
-        return f"a pattern, not an IP address: write {network}"
+        return f"a pattern, not an IP address: write {network}", ""
     before, scheme, rest = text.partition("://")
     if scheme and before.isascii() and before.replace("+", "").isalnum():
         host = _host(rest)
-        do = f": look up its host, {host}" if is_address(host) else _resolve(host) if _is_name(host) else ""
-        return f"a URL, not an IP address{do}"
+        if _is_name(host):
+            return _host_name("a URL", "its host", host)
+        return f"a URL, not an IP address{f': look up its host, {host}' if is_address(host) else ''}", ""
     first, slash, bits = text.partition("/")
     if slash and is_address(first) and bits.isdecimal() and len(bits) <= len("128"):
-        return f"a network, not an IP address: `geolookup {text}` shows what is in it"
+        return "a network, not an IP address", f"`geolookup {text}` shows what is in it"
     if slash and (network := of_mask(first, bits)) is not None:
-        return f"a network with a netmask, not an IP address: write {network}"
+        return f"a network with a netmask, not an IP address: write {network}", ""
     first, last = range_ends(text)
     if last is not None and (network := of_mask_after(first, last)) is not None:
-        return f"a network with a netmask, not an IP address: write {network}"
+        return f"a network with a netmask, not an IP address: write {network}", ""
     if last is not None and "-" in text:
         if (whole := _with_last_number(first, last)) is not None:
-            return f"a range, not an IP address: write {whole}"
+            return f"a range, not an IP address: write {whole}", ""
         if is_address(first) and is_address(last):
-            return f"a range, not an IP address: `geolookup {first}-{last}` shows what is in it"
+            return "a range, not an IP address", f"`geolookup {first}-{last}` shows what is in it"
     user, at, domain = text.rpartition("@")
     if at and user and _is_name(domain):
-        return "an e-mail address, not an IP address: the Received lines of a mail name the addresses that it came from"
+        told = "an e-mail address, not an IP address: the Received lines of a mail name the addresses that it came from"
+        return told, ""
     first, *more = text.split()
     if more and is_address(first):
-        return "more than an IP address: leave out what stands after the blank (in files, `--delimiter space` does)"
+        return "more than an IP address: leave out what stands after the blank", "in files, `--delimiter space` does"
     host = _host(text)
-    return f"a host name, not an IP address{_resolve(host)}" if _is_name(host) else None
+    before, _, port = text.rpartition(":")
+    if before in (host, f"[{host}]") and is_address(host) and port.isdecimal() and int(port) <= _MAX_PORT:
+        return f"an address with a port, not an IP address: write {host}", ""
+    return _host_name("a host name", "it", host) if _is_name(host) else None
 
 
-def _resolve(host: str) -> str:
-    return f": resolve it first, for example with `dig +short {host}`, since lookups ask no name server"
+def _host_name(kind: str, what: str, host: str) -> tuple[str, str]:
+    told = f"{kind}, not an IP address: resolve {what} first, since lookups ask no name server"
+    return told, f"`dig +short {host}` does"
 
 
 def _host(text: str) -> str:

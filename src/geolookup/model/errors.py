@@ -47,15 +47,37 @@ Errors of httpx, sqlite3 and JSON never escape: they are translated in the folde
 stand as ``__cause__``. A message says what was wrong, with which row or file, and what to do.
 """
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
 
 class GeoLookupError(Exception):
     """The base of all errors that geolookup raises on purpose.
 
     If a message is of several lines, each is one of ``args``: a name in one of them may have line feeds of its own.
+    ``told`` is what was wrong. ``do`` is what to do about it on the command line or in a program, and the end of the
+    message: a page has buttons for that, and leaves it out. It is empty where the advice is the same everywhere.
     """
 
-    def __str__(self) -> str:
+    def __init__(self, *lines: object, do: str = "") -> None:
+        super().__init__(*lines)
+        self.do = do
+
+    @property
+    def told(self) -> str:
+        """The message without ``do``."""
         return "\n".join(map(str, self.args))
+
+    @property
+    def lines(self) -> list[str]:
+        """The whole message by its lines."""
+        found = [*map(str, self.args)] or [""]
+        return [*found[:-1], f"{found[-1]}: {self.do}"] if self.do else found
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
 
 
 class InvalidAddressError(GeoLookupError, ValueError):
@@ -216,7 +238,14 @@ class EditError(GeoLookupError):
 
 
 class BlockError(EditError):
-    """A block that the geolocation does not have, or that is there already."""
+    """A block that the geolocation does not have, or that is there already.
+
+    ``owners`` has the locid of each block (an `IPBlock`) that another geolocation has.
+    """
+
+    def __init__(self, message: str, *, do: str = "", owners: "Mapping[Any, int] | None" = None) -> None:
+        super().__init__(message, do=do)
+        self.owners = owners or {}
 
 
 class DefaultGeolocationError(EditError):
@@ -230,12 +259,11 @@ class UnknownGeolocationError(EditError):
 class WideBlockError(EditError):
     """A block of more public addresses than a /8, or an IPv6 /24, or of private and public ones: ``wide`` allows it.
 
-    ``told`` says what it covers, in numbers, without what to do.
+    ``told`` says what it covers, in numbers.
     """
 
     def __init__(self, told: str, do: str = "pass wide=True if that is meant") -> None:
-        super().__init__(f"{told}: {do}. Nothing was changed")
-        self.told = told
+        super().__init__(told, do=f"{do}. Nothing was changed")
 
 
 class TooMuchGoneError(EditError):

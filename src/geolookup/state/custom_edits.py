@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from geolookup.model.named import block_of
+from geolookup.model.named import block_of, require_narrow
 from geolookup.model.types import IPBlock
 from geolookup.state.editor import Editor
 
@@ -74,10 +74,14 @@ def _create(editor: Editor, asked: Asked) -> Made:
     locid = editor.create(name=asked.name, time_zone=asked.time_zone or "", blocks=blocks, wide=asked.wide, **fields)
     text = f"created {f'geolocation {locid}' if asked.name is None else f'{asked.name} ({locid})'}"
     if blocks:
-        more = f" and {len(blocks) - _MOST_NAMED} more" if len(blocks) > _MOST_NAMED else ""
-        listed = ", ".join(map(str, blocks[:_MOST_NAMED]))
-        text += f": {listed}{more} now {'resolves' if len(blocks) == 1 else 'resolve'} to it"
+        text += f": {_resolve(blocks)} it"
     return Made(locid=locid, text=text, added=tuple(blocks))
+
+
+def _resolve(blocks: Sequence[IPBlock]) -> str:
+    more = f" and {len(blocks) - _MOST_NAMED} more" if len(blocks) > _MOST_NAMED else ""
+    listed = ", ".join(map(str, blocks[:_MOST_NAMED]))
+    return f"{listed}{more} now {'resolves' if len(blocks) == 1 else 'resolve'} to"
 
 
 def _named(editor: Editor, locid: int, otherwise: str = "geolocation ") -> str:
@@ -105,9 +109,12 @@ def _delete(editor: Editor, asked: Asked) -> Made:
 
 
 def _add_block(editor: Editor, asked: Asked) -> Made:
-    locid = asked.locid
-    added = editor.add_block(locid, *asked.blocks[0], wide=asked.wide)
-    return Made(locid=locid, text=f"{added} now resolves to {_named(editor, locid, '')}", added=(added,))
+    locid, blocks = asked.locid, [block_of(*ends) for ends in asked.blocks]
+    require_narrow(*blocks, wide=asked.wide)
+    with editor.sessions.transaction() as session:
+        session.give(locid, blocks)
+    text = f"{_resolve(blocks)} {_named(editor, locid, '')}"
+    return Made(locid=locid, text=text, added=tuple(blocks))
 
 
 def _replace_block(editor: Editor, asked: Asked) -> Made:
@@ -132,7 +139,7 @@ CREATE = CustomEdit("create", _create, fields=True, blocks=None)
 UPDATE = CustomEdit("update", _update, fields=True)
 RENAME = CustomEdit("rename", _rename)
 DELETE = CustomEdit("delete", _delete)
-ADD_BLOCK = CustomEdit("add-block", _add_block, blocks=1)
+ADD_BLOCK = CustomEdit("add-block", _add_block, blocks=None)
 REPLACE_BLOCK = CustomEdit("replace-block", _replace_block, blocks=2)
 REMOVE_BLOCK = CustomEdit("remove-block", _remove_block, blocks=1)
 CLEAR_BLOCKS = CustomEdit("clear-blocks", _clear_blocks)

@@ -159,9 +159,7 @@ class Editor:
                 session.name_by_hand(name, locid)
             if time_zone:
                 session.put_time_zone(locid, time_zone)
-            for block in found:
-                session.require_free(block, session.find(locid)[2].place)
-                session.add(Intent(what="add_block", new=block), locid, locid)
+            session.give(locid, found)
         return locid
 
     @staticmethod
@@ -244,9 +242,7 @@ class Editor:
         block = block_of(first, last)
         require_narrow(block, wide=wide)
         with self._sessions.transaction() as session:
-            shown, local, laid = session.find(locid)
-            session.require_free(block, laid.place)
-            session.add(Intent(what="add_block", new=block), local, shown)
+            session.give(locid, [block])
         return block
 
     def replace_block(
@@ -270,7 +266,7 @@ class Editor:
         with self._sessions.transaction() as session:
             shown, local, laid = session.find(locid)
             session.require_block(block, laid.place)
-            session.require_free(new_block, laid.place)
+            session.require_free(laid.place, new_block)
             session.add(Intent(what="replace_block", old=block, new=new_block), local, shown)
         return block, new_block
 

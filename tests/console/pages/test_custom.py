@@ -123,12 +123,10 @@ def test_what_cannot_be_is_said_beside_what_was_typed(console: RunningConsole, m
     answer = mine.fill(f"/custom/{locid}/add-block", block="10.0.0.1/8", step="check")
     assert "has host bits set: did you mean 10.0.0.0/8?" in answer.text
     answer = mine.fill(f"/custom/{locid}/add-block", block="10.20.0.0/16", step="check")
-    assert "belongs to custom geolocation" in answer.text
+    assert 'belongs to <a href="/custom/-' in answer.text
 
 
-@pytest.mark.parametrize(
-    "typed", ["11.1.0.0-11.1.0.9", "11.1.0.0 - 11.1.0.9", "11.1.0.0 11.1.0.9", "11.1.0.0–11.1.0.9"]
-)
+@pytest.mark.parametrize("typed", ["11.1.0.0-11.1.0.9", "11.1.0.0 - 11.1.0.9", "11.1.0.0–11.1.0.9"])
 def test_a_block_is_added_replaced_and_removed(console: RunningConsole, mine: Visitor, typed: str) -> None:
     locid = new(console)
     path = f"/custom/{locid}"
@@ -393,3 +391,32 @@ def test_sites_are_sorted_as_people_do(console: RunningConsole, mine: Visitor) -
         "Branch 13",
         "Branch 108",
     ]
+
+
+def test_several_networks_are_added_at_once_and_those_of_others_are_named_with_links(
+    console: RunningConsole, mine: Visitor
+) -> None:
+    with open_editor(console.home) as editor:
+        owner = editor.create(name="Lyon <office>", blocks=["11.70.0.1", "11.70.0.2"], **NOTHING)
+    path = f"/custom/{new(console)}/add-block"
+    assert "256 addresses: 11.71.0.0/25, 11.72.0.0/25." in mine.save(path, block="11.71.0.0/25, 11.72.0.0/25").text
+    sent = {"block": "11.70.0.2\n11.70.0.0/24\n11.70.0.1"}
+    for step in ("check", "save"):
+        answer = mine.fill(path, **sent, step=step)
+        assert answer.status_code == 422
+        assert "Nothing was saved. Look at" in answer.text
+        told = f'11.70.0.2 and 11.70.0.1 belong to <a href="/custom/{owner}">Lyon &lt;office&gt;</a>. Remove them'
+        assert told in answer.text
+        assert "geolocation -" not in answer.text
+
+
+def test_what_is_wrong_in_a_long_list_is_found_by_its_line(mine: Visitor) -> None:
+    lines = [*(f"11.80.0.{number}" for number in range(11)), "11.80.1.1:8443", "printer-3rd-floor", "11.80.0.9-x"]
+    answer = mine.fill("/custom/create", country="FR", block="\n".join(lines), step="check")
+    text = unescape(answer.text)
+    assert "line 12: '11.80.1.1:8443' is an address with a port, not an IP address: write 11.80.1.1" in text
+    assert "line 13: 'printer-3rd-floor' is not an IP address; line 14: 'x' is not" in text
+    assert 'rows="10"' in text
+    one = unescape(mine.fill("/custom/create", country="FR", block="11.80.1.1:8443", step="check").text)
+    assert "id=\"block-wrong\">'11.80.1.1:8443' is an address" in one
+    assert 'rows="4"' in one

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -118,6 +119,15 @@ def test_a_refusal_names_the_geolocation_and_what_is_in_the_way(editor: Editor) 
     locid = editor.create(**BERLIN)
     with pytest.raises(BlockError, match="belongs to custom geolocation -1"):
         editor.add_block(locid, "10.9.0.0/16")
+    named = editor.create(name="Depot", blocks=["10.7.0.1", "10.7.0.2"], **BERLIN)
+    before = editor.custom()
+    told = f"10.7.0.1 and 10.7.0.2 belong to Depot ({named}); 10.9.0.0-10.9.255.255 belongs to custom geolocation -1: "
+    with pytest.raises(BlockError, match=re.escape(told)) as caught:
+        editor.create(blocks=["10.7.0.1", "10.6.0.1", "10.9.0.0/16", "10.7.0.2"], **BERLIN)
+    assert [*caught.value.owners.values()] == [named, -1, named]
+    with pytest.raises(BlockError, match=r"has 10\.6\.0\.1 already"):
+        editor.create(blocks=["10.6.0.1", "10.6.0.1"], **BERLIN)
+    assert editor.custom() == before
 
 
 def test_blocks_may_nest_and_cross_those_of_other_geolocations(editor: Editor, home: str) -> None:

@@ -293,10 +293,10 @@ class _Delete(_OfOne):
 
 
 class _AddBlock(_OfOne):
-    button, block_label = "Add this network", "Network"
+    button, block_label, blocks_may_be_many = "Add these networks", "Networks", True
 
     def heading(self, values: Values) -> str:  # noqa: ARG002
-        return f"Add a network to {self.name}"
+        return f"Add networks to {self.name}"
 
     def does(self, values: Values) -> Does:
         blocks = self.blocks(values)

@@ -84,7 +84,7 @@ def change(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     try:
         told = _done(console, form)
     except GeoLookupError as error:
-        return _table(request, console, 409, str(error))
+        return _table(request, console, 409, error.told)
     return console.go("/generations", told[0].upper() + told[1:])
 
 
@@ -120,7 +120,7 @@ def diff_for(request: AnyRequest, console: NamedDependency[Console]) -> Html:
         with dropped(request) as (_, stream):
             return _diff(request, console, while_wanted(request, _lines(stream)))
     except GeoLookupError as error:
-        return _diff(request, console, None, status=422, error=str(error))
+        return _diff(request, console, None, status=422, error=error.told)
 
 
 def _diff(

@@ -102,7 +102,7 @@ def one_export(request: AnyRequest, console: NamedDependency[Console], name: Fro
     except GeoLookupError as error:
         if isinstance(error, RequestRefusedError):
             raise
-        return _exports(request, console, 409, str(error))
+        return _exports(request, console, 409, error.told)
 
 
 def _download(console: Console, name: str, vrf: str) -> Stream:
@@ -161,7 +161,7 @@ def back_up(request: AnyRequest, console: NamedDependency[Console]) -> Html:
             raise StateError("give the whole path of the file, from / on")
         made = archive.backup(console.directory(), path)
     except GeoLookupError as error:
-        return _backups(request, console, 422, str(error), path)
+        return _backups(request, console, 422, error.told, path)
     return console.go("/backups", f"Version {made.generation} and all changes are in {made.path}, verified.")
 
 

@@ -108,7 +108,7 @@ def plan(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     try:
         found = plans.make(console.directory(), console.settings_of_state(), on_conflict=on_conflict)
     except GeoLookupError as failed:
-        error = str(failed)
+        error = failed.told
     return console.page(request, "plan.html", plan=found, error=error, on_conflict=on_conflict, conflicts=_CONFLICTS)
 
 

@@ -171,7 +171,7 @@ def sheet(request: AnyRequest, console: NamedDependency[Console]) -> Html:
         return _plan(request, console, found, _keep_of(form))
     except GeoLookupError as error:
         return _page(
-            request, console, status=422, sheet=found, error=unread(str(error)), sheets=found.sheets() if found else []
+            request, console, status=422, sheet=found, error=unread(error.told), sheets=found.sheets() if found else []
         )
 
 

@@ -137,7 +137,7 @@ def start_sync(console: NamedDependency[Console]) -> Html:
     try:
         console.runs.start("sync", work)
     except StateBusyError as error:  # a second click, another tab
-        return console.go("/sources/sync", f"{error}.")
+        return console.go("/sources/sync", f"{error.told}.")
     return console.go("/sources/sync")
 
 

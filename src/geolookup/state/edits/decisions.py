@@ -86,7 +86,7 @@ def amend(
         if wanted != intent.new:
             require_narrow(wanted, wide=wide)
         if laid is not None and wanted != intent.new:
-            session.require_free(wanted, laid.place)
+            session.require_free(laid.place, wanted)
         changes["new"] = wanted
     if row.state in PERSON_STATES:
         row = retry(session, number)

@@ -1,6 +1,6 @@
 """The data of one transaction of edits: the outbox, and the custom layer as the edits leave it."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -323,17 +323,36 @@ class EditSession:
             raise EditError(f"edit {number} is {row.state}{why}: it does not wait for a person")
         return row
 
-    def require_free(self, block: IPBlock, place: Geolocation) -> None:
-        if block in place.ipblocks:
-            raise BlockError(f"geolocation {place.locid} has {block} already")
+    def give(self, locid: int, blocks: Sequence[IPBlock]) -> None:
+        """Give a geolocation blocks, if all of them are free."""
+        shown, local, laid = self.find(locid)
+        self.require_free(laid.place, *blocks)
+        for block in blocks:
+            self.add(Intent(what="add_block", new=block), local, shown)
+
+    def require_free(self, place: Geolocation, *blocks: IPBlock) -> None:
+        """Refuse blocks that this or another geolocation has, naming all of the latter."""
+        has = {*place.ipblocks}
+        for block in blocks:
+            if block in has:
+                raise BlockError(f"geolocation {place.locid} has {block} already")
+            has.add(block)
         if self._owners is None:
             self._owners = {each: shown for shown, laid in self.layer.items() for each in laid.place.ipblocks}
-        owner = self._owners.get(block)
-        if owner is not None:
-            raise BlockError(
-                f"{block} belongs to custom geolocation {owner}: remove it there first "
-                "(one that is wider or narrower may be added as it is)"
-            )
+        owners = {block: self._owners[block] for block in blocks if block in self._owners}
+        if not owners:
+            return
+        names = {self.shown(named.locid): name for name, named in self.names.all().items()}
+        taken: dict[int, list[str]] = {}
+        for block, owner in owners.items():
+            taken.setdefault(owner, []).append(str(block))
+        told = [
+            f"{' and '.join(each)} {'belongs' if len(each) == 1 else 'belong'} to "
+            f"{f'{names[owner]} ({owner})' if owner in names else f'custom geolocation {owner}'}"
+            for owner, each in taken.items()
+        ]
+        do = "remove it there first (one that is wider or narrower may be added as it is)"
+        raise BlockError("; ".join(told), do=do, owners=owners)
 
     def _own(self, before: Geolocation | None, after: Geolocation | None, shown: int) -> None:
         """Keep the owners right as an edit changes a geolocation's blocks."""

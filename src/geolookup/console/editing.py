@@ -216,9 +216,14 @@ def _number(value: Any) -> float | None:
 
 
 def typed_blocks(text: str) -> list[Ends]:
-    """The ends of each of several blocks, each once, as people paste them: with new lines, blanks, commas, semicolons.
+    """The ends of each of several blocks, each once."""
+    return [range_ends(part) for part in dict.fromkeys(pasted(text))]
 
-    A netmask stays with the address before it, for `wrong_blocks` to say how the network is written.
+
+def pasted(text: str) -> list[str]:
+    """The text of each of several blocks as people paste them: with new lines, blanks, commas, semicolons.
+
+    A netmask stays with the address before it, for messages to say how the network is written.
     """
     parts: list[str] = []
     for part in split_blocks(text):
@@ -226,7 +231,7 @@ def typed_blocks(text: str) -> list[Ends]:
             parts[-1] += f"/{part}"
         else:
             parts.append(part)
-    return [range_ends(part) for part in dict.fromkeys(parts)]
+    return parts
 
 
 def wrong_blocks(blocks: Iterable[Ends], text: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ from litestar.datastructures import UploadFile
 
 from geolookup.columns.batches import Batch, batches_of
 from geolookup.columns.counts import Counts, count
+from geolookup.columns.text import tokens
 from geolookup.console.entry import Session
 from geolookup.files.opened import content_of
 from geolookup.files.streams import Limits
@@ -34,8 +35,10 @@ MAX_EXPANDED_BYTES = 16 << 30
 MAX_SHEET_BYTES = 32 << 20
 _Item = TypeVar("_Item")
 _PAGE_ROWS = 50
-#: Addresses of a file that may become those of a new site: their list fits into a link.
-_MOST_OF_A_SITE = 200
+#: Addresses of a file that a page lists, and that may become those of a new site: they fit into a link.
+_MOST_LISTED = 200
+#: Bytes of a file of so many, in which the lines without an address are named.
+_LIST_BYTES = 64 << 10
 
 
 class Form:
@@ -197,25 +200,37 @@ def dropped_name(request: AnyRequest) -> str:
     return "" if sent is None else sent.filename
 
 
-def count_dropped(request: AnyRequest, geo: GeoLookup) -> tuple[Counts, list[str]]:
+def count_dropped(request: AnyRequest, geo: GeoLookup) -> tuple[Counts, list[str], list[str]]:
     """Count the addresses of the form's file, a log or a list that may be compressed, by their places.
 
-    :returns: the counts, and each address once in its order; none if there are too many for a site
+    :returns: the counts; each address once in its order, none if there are too many to list; and of a short text
+        the lines without an address
     :raises GeoLookupError: if there is no file, or it cannot be read
     """
     seen: dict[str, None] = {}
+    bare: list[str] = []
 
     def noted(batch: Batch) -> Batch:
-        for token in batch.found if len(seen) <= _MOST_OF_A_SITE else ():
+        for token in batch.found if len(seen) <= _MOST_LISTED else ():
             with contextlib.suppress(GeoLookupError, UnicodeDecodeError):  # malformed ones are counted
-                seen[to_text(*parse(token.decode()))] = None
-            if len(seen) > _MOST_OF_A_SITE:
+                text = token.decode()
+                seen[to_text(*parse((batch.reread and batch.reread(text)) or text))] = None
+            if len(seen) > _MOST_LISTED:
                 break
+        if batch.doubt is None and len(head) < _LIST_BYTES:  # text without columns, and all of it
+            bare[:] = [
+                f"line {number}: {line.decode(errors='replace').strip()}"
+                for number, line in enumerate(head.splitlines(), 1)
+                if line.strip() and not tokens(line)
+            ]
         return batch
 
     with dropped(request) as (name, stream):
+        head = b"" if not stream.seekable() else stream.read(_LIST_BYTES)
+        if head:
+            stream.seek(0)
         found = count(geo, ((name, noted(batch)) for batch in while_wanted(request, batches_of(name, stream))))
-    return found, list(seen) if len(seen) <= _MOST_OF_A_SITE else []
+    return found, list(seen) if len(seen) <= _MOST_LISTED else [], bare
 
 
 class Table:

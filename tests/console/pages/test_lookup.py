@@ -112,9 +112,9 @@ def test_the_addresses_of_a_log_are_counted(tab: Any, console: RunningConsole, t
     tab.get_by_label("A log or a list").set_input_files(log)
     tab.get_by_role("button", name="Count its countries and cities").click()
     assert "5 addresses found; 1 not known" in tab.get_by_role("status").inner_text()
-    rows = tab.get_by_role("region", name="Countries by requests").get_by_role("row")
+    rows = tab.get_by_role("region", name="Countries by addresses").get_by_role("row")
     assert re.match(r"Germany DE\s+4\s+80.0%", rows.nth(1).inner_text())
-    assert "Berlin" in tab.get_by_role("region", name="Cities by requests").inner_text()
+    assert "Berlin" in tab.get_by_role("region", name="Cities by addresses").inner_text()
     tab.get_by_role("link", name="New site for these addresses").click()
     assert tab.get_by_label("Networks").input_value() == "10.20.0.1\n10.20.0.2\n9.0.0.1\n203.0.113.9"
 
@@ -241,3 +241,65 @@ def test_an_address_may_be_copied_out_of_a_log(mine: Visitor, asked: str) -> Non
 @pytest.mark.parametrize("asked", ["foo:80", "unknown", "10.1.2.3:80000", "x, 10.1.2.3"])
 def test_what_holds_no_address_is_no_address_in_any_form(mine: Visitor, asked: str) -> None:
     assert "is not an IP address" in mine.get(f"/?q={quote(asked)}").text
+
+
+def test_a_pasted_list_is_answered_address_by_address_with_what_is_none(mine: Visitor) -> None:
+    asked = "10.20.0.1 10.20.0.2:8443 9.0.0.1, 203.0.113.9; 10.20.0.1 printer-3rd-floor"
+    answer = mine.get("/", params={"q": asked})
+    assert answer.status_code == 200
+    assert "5 addresses or networks" in answer.text
+    assert "4 different, 1 repeated." in answer.text
+    assert "Without an address: printer-3rd-floor." in answer.text
+    assert "Not known: 203.0.113.9." in answer.text
+    rows = re.findall(r'<th scope="row"><a href="/[?]q=([^"]*)">[^<]*</a></th>\s*<td[^>]*>([^<]*)', answer.text)
+    found = [("10.20.0.1", "Berlin, DE"), ("10.20.0.2", "Berlin, DE"), ("9.0.0.1", "München, Bayern, 80331, DE")]
+    assert rows == [*found, ("203.0.113.9", "not known")]
+    (link,) = re.findall(r'href="(/custom/create[^"]*)">New site for these addresses', answer.text)
+    assert re.search(r">\s*10.20.0.1\n10.20.0.2\n9.0.0.1\n203.0.113.9</textarea>", mine.get(link).text)
+    networks = mine.get("/", params={"q": "10.19.255.0/24, 10.20.0.0/16"}).text
+    assert re.findall(r'data-label="Place">([^<]*)', networks) == ["XX", "Berlin, DE"]
+    masks = mine.get("/", params={"q": "10.20.0.1 10.20.0.2 10.1.7.0 255.255.255.0"}).text
+    assert "Without an address: 10.1.7.0/255.255.255.0." in masks
+    refused = mine.get("/", params={"q": "10.20.0.1 GET /index.html"})
+    assert refused.status_code == 422
+    assert "leave out what stands after the blank; and no site" in refused.text
+
+
+def test_a_list_that_is_too_long_for_a_page_says_so(mine: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "_MOST_PIECES", 2)
+    text = mine.get("/", params={"q": "10.20.0.1 10.20.0.2 9.0.0.1 9.0.0.2"}).text
+    assert "and 2 more: look up fewer at once" in text
+
+
+def test_a_counted_list_says_where_each_address_is_and_which_lines_have_none(mine: Visitor) -> None:
+    fields = hidden(mine.get("/").text)
+    lines = "10.20.0.1\n\nprinter <3rd>\n203.0.113.9\n10.20.0.1\n"
+    text = mine.post("/count", data=fields, files={"file": ("list.txt", lines.encode())}).text
+    assert "2 different, 1 repeated." in text
+    assert "Without an address: line 3: printer &lt;3rd&gt;." in text
+    assert "Not known: 203.0.113.9." in text
+    each = text.partition('aria-label="Each address"')[2]
+    assert re.findall(r'data-label="Place">([^<]*)', each) == ["Berlin, DE", "not known"]
+    table = "name,ip\na,10.20.0.1:80\nb,10.20.0.2\n"
+    rows = mine.post("/count", data=fields, files={"file": ("list.csv", table.encode())}).text
+    assert "Without an address" not in rows
+    assert re.findall(r'<a href="/[?]q=([^"]*)">', rows) == ["10.20.0.1", "10.20.0.2"]
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_bars_of_shares_begin_at_one_line_and_stay_in_their_table(
+    tab: Any, console: RunningConsole, tmp_path: Path, width: int
+) -> None:
+    log = tmp_path / "access.log"
+    log.write_text("10.20.0.1\n" * 19 + "9.0.0.1\n")
+    tab.set_viewport_size({"width": width, "height": 900})
+    tab.goto(console.url)
+    tab.get_by_label("A log or a list").set_input_files(log)
+    tab.get_by_role("button", name="Count its countries and cities").click()
+    bars = tab.get_by_role("region", name="Cities by addresses").get_by_role("meter")
+    boxes = [bars.nth(number).bounding_box() for number in range(bars.count())]
+    tab.set_viewport_size({"width": 1280, "height": 720})
+    assert len(boxes) == 2
+    assert len({(box["x"], box["width"]) for box in boxes}) == 1
+    cut = "[...document.querySelectorAll('.table')].filter(each => each.scrollWidth > each.clientWidth).length"
+    assert tab.evaluate(cut) == 0

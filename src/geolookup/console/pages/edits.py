@@ -450,9 +450,10 @@ def correction(place: dict[str, Any], block: IPBlock, vrf: str) -> str:
     return f"/custom/create?{urlencode(given)}"
 
 
-def site_of(addresses: list[str]) -> str:
+def site_of(addresses: list[str], vrf: str) -> str:
     """Where the form of a new site is, filled in with these addresses; empty if a link cannot have them."""
-    path = f"/custom/create?{urlencode({'block': chr(10).join(addresses)})}"
+    given = {"block": "\n".join(addresses), **({"vrf": vrf} if vrf else {})}
+    path = f"/custom/create?{urlencode(given)}"
     return path if addresses and len(path) <= _MAX_LINK else ""
 
 

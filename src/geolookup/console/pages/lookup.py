@@ -9,19 +9,22 @@ from litestar.di import NamedDependency
 from geolookup.base.text import network_text
 from geolookup.columns.counts import Counts
 from geolookup.console.console import Console, Html, Page
+from geolookup.console.editing import pasted
 from geolookup.console.forms import MAX_FILE_BYTES, READS, AnyRequest, count_dropped, dropped_name, query
 from geolookup.console.pages.edits import correction, site_of
 from geolookup.console.pages.home import home
 from geolookup.console.picture import picture
 from geolookup.lookup.asked import read_field
+from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.explain_network import explained_facts
-from geolookup.lookup.ranges import pieces
+from geolookup.lookup.ranges import Piece, pieces
 from geolookup.lookup.record import TRAITS, leaves
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model.addresses import parse, range_ends
 from geolookup.model.continents import countries
 from geolookup.model.errors import GeoLookupError, InvalidAddressError, InvalidRangeError
 from geolookup.model.types import Geolocation, IPBlock, Match
+from geolookup.sites.site import block_text
 from geolookup.state.base.vrfs import read_vrfs
 
 PAGE = Page(title="Look up", path="/", icon="find", parts=("/count",))
@@ -58,6 +61,7 @@ def look_up(request: AnyRequest, console: NamedDependency[Console]) -> Html:
             "site_vrfs",
         )
     )
+    values["blocks"] = ()
     status, chosen = 200, request.query_params.get("vrf")
     vrf = console.settings().vrf if chosen is None else query(request, "vrf")
     if not asked:
@@ -71,10 +75,13 @@ def look_up(request: AnyRequest, console: NamedDependency[Console]) -> Html:
                 return console.go(f"/custom/{found[0][0].locid}")
             values |= {"sites": found[:_MOST_SITES], "more_sites": len(found) if len(found) > _MOST_SITES else 0}
             values["site_vrfs"] = console.layer().vrfs
-            if not found:
-                status, values["error"] = 422, f"{error}; and no site has this in its name or place"
+            is_list = isinstance(error, InvalidAddressError) and not found
+            listed = _answer_list(console, asked, vrf=vrf) if is_list else {}
+            values |= listed
+            if not found and not listed:
+                status, values["error"] = 422, f"{error.told}; and no site has this in its name or place"
         except GeoLookupError as error:
-            status, values["error"] = 422, str(error)
+            status, values["error"] = 422, error.told
     return console.page(request, "lookup.html", status, asked=asked, vrf=vrf, vrfs=_vrfs(console), **values)
 
 
@@ -128,6 +135,36 @@ def _answer(console: Console, asked: str, *, vrf: str, why: bool) -> dict[str, A
     }
 
 
+def _answer_list(console: Console, asked: str, *, vrf: str) -> dict[str, Any]:
+    """The answers for several addresses or networks with blanks or commas between; empty if they are not several."""
+    blocks, bare = [], []
+    for part in pasted(asked):
+        try:
+            blocks.append(_block(part))
+        except GeoLookupError:
+            bare.append(part)
+    if len(blocks) < 2:
+        return {}
+    each = list(dict.fromkeys(blocks))
+    site = site_of([block_text(block) for block in each], vrf)
+    return {**_listed(console.geo().in_vrf(vrf), each), "given": len(blocks), "bare": bare, "correct": site}
+
+
+def _listed(geo: GeoLookup, blocks: list[IPBlock]) -> dict[str, Any]:
+    """The answers for some blocks, with the blocks that nothing is known of, and the number of those left out."""
+
+    def answers(snapshot: Snapshot) -> dict[str, Any]:
+        found: list[Piece] = []
+        for number, block in enumerate(blocks):
+            if len(found) == _MOST_PIECES:
+                return {"pieces": found, "left_out": len(blocks) - number}
+            found += pieces(snapshot, block, _MOST_PIECES - len(found))[0]
+        return {"pieces": found, "left_out": 0}
+
+    made = geo.with_snapshot(answers)
+    return {**made, "blocks": blocks, "unknown": [piece.block for piece in made["pieces"] if piece.match is None]}
+
+
 def _folded(snapshot: Snapshot, home: str, block: IPBlock) -> dict[str, Any]:
     """The facts of an address's network, with who says them, and the values of its place's record by their paths."""
     at = block.family, block.first
@@ -175,12 +212,14 @@ def count_file(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """Count the addresses of a log or a list by country and by city."""
     name = dropped_name(request)
     try:
-        found, addresses = count_dropped(request, console.geo().in_vrf(console.settings().vrf))
+        vrf = console.settings().vrf
+        geo = console.geo().in_vrf(vrf)
+        found, addresses, bare = count_dropped(request, geo)
     except GeoLookupError as error:
-        return console.page(request, "count.html", 422, error=str(error), counts=None, name=name, site_of="")
-    return console.page(
-        request, "count.html", error=None, counts=found, name=name, site_of=site_of(addresses), **_groups(found)
-    )
+        return console.page(request, "count.html", 422, error=error.told, counts=None, name=name)
+    values = {**_groups(found), **_listed(geo, [IPBlock.parse(each) for each in addresses])}
+    site = site_of(addresses, vrf)
+    return console.page(request, "count.html", error=None, counts=found, name=name, site_of=site, bare=bare, **values)
 
 
 def _groups(found: Counts) -> dict[str, Any]:

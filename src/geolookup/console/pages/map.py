@@ -54,9 +54,9 @@ def show_map(request: AnyRequest, console: NamedDependency[Console]) -> Html:
 def map_of_file(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """The map of a log or a list: the countries shaded by its rows."""
     try:
-        found, _ = count_dropped(request, console.geo().in_vrf(console.settings().vrf))
+        found, *_ = count_dropped(request, console.geo().in_vrf(console.settings().vrf))
     except GeoLookupError as error:
-        return _page(request, console, None, status=422, error=str(error))
+        return _page(request, console, None, status=422, error=error.told)
     return _page(request, console, found, name=dropped_name(request))
 
 

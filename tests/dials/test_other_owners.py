@@ -231,6 +231,69 @@ def test_undos_of_files_go_back_to_a_site_whose_number_another_one_had(
     assert json.loads(person("lookup", "10.1.0.1", "--json"))[0]["site"] == "Munich"
 
 
+@pytest.mark.parametrize("reuse", [True, False])
+def test_steps_of_a_place_that_was_created_anew_are_undone_there(person: Person, *, reuse: bool) -> None:
+    person.upstream.dials = Dials(reuse=reuse)
+    options = [f"--{field}={value}" for field, value in {**TOKYO, "city": "Depot"}.items()]
+    person("custom", "create", "Depot", *options, "--block", "10.0.1.0/24", "--block", "10.0.2.0/24")
+    person.pushes_for_all_to_see()
+    person("custom", "update", "Depot", "--areacode", "9")
+    person.pushes_for_all_to_see()
+    person("custom", "rename", "Depot", "Dock")
+    person("custom", "remove-block", "Dock", "10.0.2.0/24")
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    person.upstream.colleague_creates({**ELSEWHERE, "city": "Rome"}, [], who="colleague")
+    settle()
+    person("push", exits=3)
+    (edit, *_) = (row["id"] for row in json.loads(person("outbox", "list", "--json")) if row["state"] == "held")
+    person("outbox", "retry", edit)
+    person.pushes_for_all_to_see()
+    for back in (("Dock", "9"), ("Depot", "9"), ("Depot", "")):
+        person("custom", "undo", "--run")
+        assert "gone since" not in person.said
+        person.pushes_for_all_to_see()
+        found = json.loads(person("lookup", "10.0.1.1", "10.0.2.1", "--json"))
+        assert [(each["site"], each["areacode"]) for each in found] == [back, back]
+    assert sorted(city for city, _ in person.there.values()) == ["Depot", "Rome"]
+
+
+def test_an_undo_after_a_move_of_the_service_writes_to_the_place_and_not_to_its_number(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locid = person.has("10.0.0.0/24", "10.0.1.0/24")
+    person("custom", "remove-block", locid, "10.0.1.0/24")
+    person.pushes_for_all_to_see()
+    moved = Upstream(Dials(), Random(1), time.monotonic)
+    assert moved.colleague_creates(TOKYO, [("10.9.0.0", "10.9.0.255")], who="colleague") == -1
+    moved.colleague_creates(person.upstream.places[-1].as_fields(), person.upstream.places[-1].blocks, who="moving")
+    with OverHttp(moved) as service:
+        monkeypatch.setenv("GEOLOOKUP_URL", service.url)
+        person.upstream = moved
+        settle()
+        person("sync", "--url-moved", exits=None)
+        person("custom", "undo", "--run")
+        assert "is gone since: what was changed of it stays as it is" in person.said
+        person("push")
+        assert person.there == {-1: ("Tokyo", ["10.9.0.0"]), -2: ("Berlin", ["10.0.0.0"])}
+
+
+def test_a_number_that_was_deleted_a_moment_ago_has_neither_the_name_nor_the_edits_of_then(person: Person) -> None:
+    person.upstream.dials = Dials(reuse=True)
+    person.upstream.colleague_creates({**TOKYO, "city": "Kobe", "latitude": 34.7}, [], who="colleague")
+    person("sync")
+    person("custom", "rename", -1, "Kobe")
+    person("custom", "delete", "Kobe")
+    person("push")
+    assert person.upstream.colleague_creates(TOKYO, [("10.9.0.0", "10.9.0.255")], who="colleague") == -1
+    person("sync")  # before the deletion has settled
+    assert json.loads(person("lookup", "10.9.0.1", "--json"))[0]["site"] is None
+    person("custom", "update", -1, "--areacode", "5")
+    person("custom", "undo", "--last", "2", "--run")
+    assert "create Kobe" in person.said
+    person.pushes_for_all_to_see()
+    assert person.there == {-1: ("Tokyo", ["10.9.0.0"]), -2: ("Kobe", [])}
+
+
 @pytest.mark.parametrize("then", ["nothing", "delete", "add-block"])
 def test_a_number_whose_new_owner_took_over_a_block_before_a_list_showed_ours_is_not_written_to(
     person: Person, then: str

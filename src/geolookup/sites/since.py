@@ -185,13 +185,11 @@ class Since:
         for line in lines:
             if line.vrf == vrf and vrf:
                 self._places.setdefault(line.name, []).append(line)
-            elif not vrf and not line.vrf and line.locid is not None and (line.before or line.after) is not None:
-                self._places.setdefault(session.now_shown(line.locid, line.at, line.before, line.after), []).append(
-                    line
-                )
+            elif not vrf and not line.vrf and line.place is not None:
+                self._places.setdefault(session.shown(line.place), []).append(line)
             for name, (was, became) in () if vrf else line.names.items():
                 if was is not None:
-                    shown = session.now_shown(session.shown(was.locid), line.at)
+                    shown = session.shown(was.locid)
                     self._named.setdefault(name, shown)
                     if line.number > own:
                         self._labels.setdefault(shown, (line, (name, was.time_zone)))
@@ -262,8 +260,8 @@ class Since:
 
     def _history(self, name: str, place: Geolocation) -> list[Line]:
         if self._vrf:
-            return [line for line in self._session.steps.lines(locids=(place.locid,)) if line.name == name]
-        return self._session.steps.lines(locids=tuple(self._session.numbers_of(place.locid)))
+            return [line for line in self._session.steps.lines(place=place.locid) if line.name == name]
+        return self._session.steps.lines(place=self._session.local(place.locid))
 
     def of_absent(self, name: str, place: Geolocation) -> Conflict | None:
         """The conflict about a place that the file does not have, so that applying it would delete it."""

@@ -116,19 +116,18 @@ def undo(editor: Editor, *, edits: Sequence[int] = (), last: int = 1) -> Undone:
     with editor.sessions.transaction() as session:
         steps = [] if edits else session.steps.newest(last)
         rows = [_undoable(session.outbox.row(number)) for number in sorted(set(edits), reverse=True)]
-        changes = [(row.created_at, _of_row(row)) for row in rows]
-        changes += [(step.at, change) for step in steps for change in reversed(step.changes)]
+        changes = [_of_row(session, row) for row in rows]
+        changes += [change for step in steps for change in reversed(step.changes)]
         before = custom_layer(editor)
         names = {locid: name for name, locid in editor.sites().items()}
         target = _Target({locid: content_of(place) for locid, place in before.items()}, editor.stored(), names)
-        numbers = [session.now_shown(change.locid, at, change.before, change.after) for at, change in changes]
-        for number, (_, change) in zip(numbers, changes, strict=True):
-            target.reverse(number, change)
+        for change in changes:
+            target.reverse(session.shown(change.place), change)
         target.require_blocks_free()
-        touched = dict.fromkeys(reversed(numbers))
+        touched = dict.fromkeys(session.shown(change.place) for change in reversed(changes))
         found = take_back(editor, {locid: target.layer.get(locid) for locid in touched}, names)
-        made, renumbered = _make(editor, session, [*found, *_changes(editor, target, touched, session.forgotten())])
-        put_back = _put_names_back(session, steps, renumbered)
+        made = _make(editor, session, [*found, *_changes(editor, target, touched, session.forgotten())])
+        put_back = _put_names_back(session, steps)
         put_back += _put_vrfs_back(session, steps, target.notes)
         if steps:
             session.steps.undone([step.number for step in steps], by=session.step)
@@ -177,10 +176,9 @@ def _undoable(row: OutboxRow) -> OutboxRow:
     return row
 
 
-def _of_row(row: OutboxRow) -> LayerChange:
-    before = row.intent.base
-    became = row.intent.applied(row.intent.base)
-    return LayerChange(locid=row.locid, before=before, after=became)
+def _of_row(session: EditSession, row: OutboxRow) -> LayerChange:
+    base = row.intent.base
+    return LayerChange(place=session.steps.now(row.locid), before=base, after=row.intent.applied(base))
 
 
 def _changes(editor: Editor, target: _Target, touched: Iterable[int], forgotten: set[int]) -> list[Change]:
@@ -207,39 +205,34 @@ def _changes(editor: Editor, target: _Target, touched: Iterable[int], forgotten:
     return found
 
 
-def _make(editor: Editor, session: EditSession, changes: list[Change]) -> tuple[tuple[Change, ...], dict[int, int]]:
-    """Make the steps: these with the new numbers, and the new number of each that got another one."""
+def _make(editor: Editor, session: EditSession, changes: list[Change]) -> tuple[Change, ...]:
+    """Make the steps: these with the new numbers."""
     names: dict[str, int] = {}
-    made, numbers = [], {}
+    made = []
     for change in in_order(changes):
         known = change.kind is Kind.CREATE or change.locid is not None
         done = make(editor, change if known else replace(change, locid=names[change.site or ""]), names)
-        if done.former is not None and done.locid is not None:
-            former = session.local(done.former)
-            numbers[former] = done.locid
-            if done.locid != former:
-                session.created_again(former, done.locid)
+        former = None if done.former is None else session.local(done.former)
+        if former is not None and done.locid not in (None, former):
+            session.ledger.created_again(former, done.locid)
         made.append(done)
-    return tuple(made), numbers
+    return tuple(made)
 
 
-def _put_names_back(session: EditSession, steps: Iterable[Step], numbers: Mapping[int, int]) -> list[str]:
-    """Give sites the names back that they had before the steps; ``numbers`` are those that came back under others.
+def _put_names_back(session: EditSession, steps: Iterable[Step]) -> list[str]:
+    """Give sites the names back that they had before the steps.
 
     :returns: what sites that are there all the while are called again
     """
     before = session.names.all()
     names = dict(before)
     for step in steps:
-        for name, both in step.names.items():
-            was, became = (
-                each and each._replace(locid=session.deleted_since(each.locid, step.at) or each.locid) for each in both
-            )
+        for name, (was, became) in step.names.items():
             if names.get(name) == became:
                 names.pop(name, None)
                 if was is not None:
                     names[name] = was
-    names = {name: Named(numbers.get(named.locid, named.locid), named.time_zone) for name, named in names.items()}
+    names = {name: Named(session.steps.now(named.locid), named.time_zone) for name, named in names.items()}
     if names != before:
         known = {
             name: named

@@ -222,7 +222,7 @@ class Editor:
                 for row in mine:
                     session.outbox.change(row.id, state=State.DROPPED, problem="deleted before it was sent")
                 session.forget(shown)
-                session.record("delete", shown, content_of(laid.place), None, "forgotten: it was never sent")
+                session.record("delete", local, shown, content_of(laid.place), None, "forgotten: it was never sent")
                 return
             session.add(Intent(what="delete"), local, shown)
 

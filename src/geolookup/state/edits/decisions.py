@@ -39,6 +39,7 @@ def _held(session: EditSession, row: OutboxRow) -> tuple[Kept, Hold]:
 
 def _choose(session: EditSession, row: OutboxRow, kept: Kept, hold: Hold, choice: Choice, what: str) -> OutboxRow:
     """Write what becomes of a place by a choice about it."""
+    session.write_history()  # which knows the place by the number that it has now
     if choice != "same" and hold.reason in ("unclear", "another") and hold.number is not None:
         # A person has seen these, and says that none is this one.
         kept = session.ledger.not_made(kept, dict.fromkeys((hold.number, *(each for each, _ in hold.also)), ""))

@@ -16,12 +16,12 @@ from geolookup.state.base.marks import Begun
 from geolookup.state.edits.layer import Laid, laid
 from geolookup.state.edits.outbox.baselines import keep_published
 from geolookup.state.edits.outbox.history import begin_step, insert_history
+from geolookup.state.edits.outbox.kept import LIVING
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.payload import content_of, described, geolocation, values_of
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.edits.outbox.schema import insert
-from geolookup.state.edits.places.concluding import is_another
-from geolookup.state.edits.places.place import Blocks, Content, Intent, Place
+from geolookup.state.edits.places.place import Blocks, Content, Intent
 from geolookup.state.edits.steps import SITES, Named, Steps
 from geolookup.state.edits.vrfs import VrfPlaces
 from geolookup.state.generations.cache import Cache, digest
@@ -80,6 +80,7 @@ class _HistoryLine(msgspec.Struct):
     """A line of the history that is not written yet: the next edit may belong to it."""
 
     what: str
+    place: int
     before: Content | None
     after: Content | None
     outcome: str
@@ -93,9 +94,6 @@ def local_facts(name: str, time_zone: str) -> Mapping[str, str]:
 
 #: The file of a name that no file gave.
 BY_HAND = "by hand"
-
-#: The setting that says, by the edit that deleted a place, as which place an undo created it again.
-_ANEW = "anew:"
 
 
 class SiteNames:
@@ -117,7 +115,7 @@ class SiteNames:
 
     def of_numbers(self) -> dict[int, Mapping[str, str]]:
         """What answers say of each geolocation with a name, by its number on this machine and by the service's."""
-        sql = "SELECT name, time_zone, locid, number FROM sites JOIN places ON id = locid"
+        sql = f"SELECT name, time_zone, locid, number FROM sites JOIN places ON id = locid WHERE {LIVING}"  # noqa: S608 - ours
         return {
             number: local_facts(name, zone)
             for name, zone, *numbers in self._database.execute(sql)
@@ -173,7 +171,6 @@ class EditSession:
         self._layer: dict[int, Laid] | None = None
         self._known_aliases: dict[int, int] | None = None
         self._owners: dict[IPBlock, int] | None = None
-        self._deletes: dict[int, list[OutboxRow]] | None = None
         #: The blocks that each geolocation had before the first edit of it, and the last line of its history.
         self._seen: dict[int, Blocks] = {}
         self._lines: dict[int, _HistoryLine] = {}
@@ -273,39 +270,6 @@ class EditSession:
         """The number under which lookups show what has a number on this machine."""
         return self._aliases.get(local, local)
 
-    def now_shown(self, once_shown: int, at: str, *contents: Content | None) -> int:
-        """The number of what lookups showed under a number at a moment, with these contents: what it was and became.
-
-        Its own one here if it is at the service no more, though the number be another's by now.
-        """
-        if (local := self.deleted_since(once_shown, at)) is not None:
-            return self.shown(local)
-        shown = self.shown(once_shown)
-        there, former = self.layer.get(shown), self.outbox.former(once_shown)
-        if there is None or former is None:
-            return shown
-        found, forms = content_of(there.place), self.ledger.forms()
-        was = [Place(id=0, baseline=content) for content in contents if content is not None]
-        return former if all(is_another(place, found, forms) for place in was) else shown
-
-    def deleted_since(self, number: int, at: str) -> int | None:
-        """The number here of what had a number at a moment, and was deleted since; of what it was created again as.
-
-        None if this machine has not deleted it.
-        """
-        if self._deletes is None:
-            self._deletes = self.outbox.deletes()
-        for row in self._deletes.get(number, ()):
-            if row.created_at >= at:
-                anew = self.outbox.setting(f"{_ANEW}{row.id}")
-                return row.locid if anew is None else self.deleted_since(int(anew), row.created_at) or int(anew)
-        return None
-
-    def created_again(self, former: int, local: int) -> None:
-        """Note what was deleted, by its number here, and is there again under another one."""
-        for row in self.outbox.where("locid = ? AND operation = 'delete'", (former,))[-1:]:
-            self.outbox.keep_setting(f"{_ANEW}{row.id}", str(local))
-
     def local(self, shown: int) -> int:
         """The number on this machine of what lookups show under a number."""
         return next((local for local, service in self._aliases.items() if service == shown), shown)
@@ -389,7 +353,7 @@ class EditSession:
         self._own(None if before is None else before.place, after, shown)
         if after is not None:
             self.layer[shown] = Laid(place=after, edits=(*(before.edits if before else ()), row))
-        self.record(intent.what, shown, base, content, str(State.QUEUED), at=row.created_at)
+        self.record(intent.what, local, shown, base, content, str(State.QUEUED), at=row.created_at)
 
     def forget(self, shown: int) -> None:
         """Leave out a geolocation that the service never heard of."""
@@ -442,14 +406,14 @@ class EditSession:
 
     def take_back(self, rows: Collection[OutboxRow]) -> None:
         """Drop edits that were never sent, as `superfluous` gives them: the newest of their geolocations."""
-        before = {shown: self.layer.get(shown) for shown in (self.shown(row.locid) for row in rows)}
+        before = {row.locid: self.layer.get(self.shown(row.locid)) for row in rows}
         for row in rows:
             self.outbox.change(row.id, state=State.DROPPED, problem="taken back before it was sent")
         self._left = self._layer = self._owners = None
-        for shown, was in before.items():
-            now = self.layer.get(shown)
+        for local, was in before.items():
+            now = self.layer.get(shown := self.shown(local))
             then, after = (None if laid is None else content_of(laid.place) for laid in (was, now))
-            self.record("take_back", shown, then, after, str(State.DROPPED))
+            self.record("take_back", local, shown, then, after, str(State.DROPPED))
 
     def name_sites(self, names: Mapping[str, Named], *, file: str, about: int | None = None) -> None:
         """Keep these names, each with a number of this machine, and no others; ``about`` is the one that changes.
@@ -535,6 +499,7 @@ class EditSession:
     def record(
         self,
         what: str,
+        place: int,
         locid: int,
         before: Content | None,
         after: Content | None,
@@ -542,14 +507,14 @@ class EditSession:
         *,
         at: str | None = None,
     ) -> None:
-        """Add a line to the history, of now or of ``at``: what a geolocation was before, and is after."""
+        """Add a line to the history, of now or of ``at``: what a place, shown as ``locid``, was and is."""
         self.changed = True
         last = self._lines.get(locid)
         if last is not None and last.what in (what, "create") and last.outcome == outcome and after is not None:
             last.after = after
             return
         self._write_line(locid)
-        self._lines[locid] = _HistoryLine(what, before, after, outcome, at or now_text())
+        self._lines[locid] = _HistoryLine(what, place, before, after, outcome, at or now_text())
 
     def write_history(self) -> None:
         """Write the lines of the history that are still open: several edits of one kind are one line."""
@@ -568,6 +533,7 @@ class EditSession:
                 before=was,
                 after=became,
                 step=self.step,
+                place=line.place,
                 at=line.at,
             )
 

@@ -4,6 +4,7 @@ An edit of the history says what the geolocation was before it and after it, so 
 regardless of what became of its edits since.
 """
 
+import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -47,9 +48,9 @@ def vrf_place(line: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerChange:
-    """One geolocation before and after: None stands for one that did not exist yet, or does not any more."""
+    """One geolocation, by its number here, before and after: None stands for one that does not exist then."""
 
-    locid: int
+    place: int
     before: Content | None
     after: Content | None
 
@@ -86,15 +87,15 @@ class Step:
 class Line:
     """A line of the history that changed a geolocation, or (``vrf`` and ``name``) a place of a VRF; or gave names.
 
-    ``names`` are as those of a `Step`, ``was_zone`` as that of a `VrfPlaceChange`. ``who`` did it at ``at``,
-    ``via`` says from where.
+    ``place`` is its number here by now. ``names`` are as those of a `Step`, ``was_zone`` as that of a `VrfPlaceChange`.
+    ``who`` did it at ``at``, ``via`` says from where.
     """
 
     number: int
     at: str
     who: str
     via: str
-    locid: int | None
+    place: int | None
     before: Content | None
     after: Content | None
     vrf: str = ""
@@ -115,15 +116,32 @@ class Steps:
         self._database = database
         self._own = own
 
-    def lines(self, *, after: int = 0, since: str = "", locids: tuple[int, ...] = ()) -> list[Line]:
+    def lines(self, *, after: int = 0, since: str = "", place: int | None = None) -> list[Line]:
         """The lines of other steps that changed the layer or names: with numbers above ``after``, younger than the
-        moment ``since``; all, or those of ``locids``. The oldest first.
+        moment ``since``; all, or those of one ``place``. The oldest first.
         """
         sql = "SELECT * FROM history WHERE id > ? AND at > ? AND step IS NOT NULL AND step IS NOT ?"
-        if locids:
-            sql += f" AND locid IN ({', '.join('?' * len(locids))})"
-        found = self._database.query(f"{sql} ORDER BY id", (after, since, self._own, *locids))
-        return [_line(row) for row in found if row["before"] is not None or row["after"] is not None]
+        if place is not None:
+            sql += " AND place IN (SELECT ?4 UNION SELECT former FROM renumbered WHERE place = ?4)"
+        found = self._database.query(f"{sql} ORDER BY id", (after, since, self._own, *([place] if place else [])))
+        lines = [self._line(row) for row in found if row["before"] is not None or row["after"] is not None]
+        return [line for line in lines if place in (None, line.place)]
+
+    @functools.cached_property
+    def _renumbered(self) -> Mapping[int, list[tuple[int, int]]]:
+        found: dict[int, list[tuple[int, int]]] = {}
+        for former, line, place in self._database.execute("SELECT former, line, place FROM renumbered ORDER BY line"):
+            found.setdefault(former, []).append((line, place))
+        return found
+
+    def now(self, place: int, line: int | None = None) -> int:
+        """The number here of a place, also if it was created again, by the one that it had, or had in a ``line``."""
+        if line is not None:
+            place = next((now for newest, now in self._renumbered.get(place, ()) if line <= newest), place)
+        sql = "SELECT again FROM places WHERE id = ? AND again IS NOT NULL"
+        while (found := self._database.execute(sql, (place,)).fetchone()) is not None:
+            (place,) = found
+        return place
 
     def newest_moment(self) -> str:
         """The moment of the newest step; "" if there is none."""
@@ -177,7 +195,7 @@ class Steps:
         names: dict[str, tuple[Named | None, Named | None]] = {}
         at = by = via = ""
         for row in self._database.query("SELECT * FROM history WHERE step = ? ORDER BY id", (number,)):
-            line = _line(row)
+            line = self._line(row)
             at, by, via = min(at or line.at, line.at), line.who, line.via
             for name, (was, became) in line.names.items():
                 names[name] = names.get(name, (was,))[0], became
@@ -186,35 +204,39 @@ class Steps:
                     vrf=line.vrf, name=line.name, before=line.before, after=line.after, was_zone=line.was_zone
                 )
                 vrfs.append(change)
-            elif row["what"] != SITES:
-                changes.append(LayerChange(locid=row["locid"], before=line.before, after=line.after))
+            elif line.place is not None:
+                changes.append(LayerChange(place=line.place, before=line.before, after=line.after))
         return Step(number=number, at=at, who=by, via=via, changes=tuple(changes), names=names, vrfs=tuple(vrfs))
+
+    def _named(self, found: Any, line: int) -> Named | None:
+        named = as_named(found)
+        return named and named._replace(locid=self.now(named.locid, line))
+
+    def _line(self, row: Mapping[str, Any]) -> Line:
+        names: dict[str, tuple[Named | None, Named | None]] = {}
+        content: dict[str, Content | None] = {"before": None, "after": None}
+        whose: Mapping[str, Any] = {}
+        number = row["id"]
+        if row["what"] == SITES:
+            was, became = decoded(row["before"]), decoded(row["after"])
+            names = {name: (self._named(was[name], number), self._named(became[name], number)) for name in was}
+        else:
+            content = {name: read_content(row[name]) for name in content}
+            whose = decoded(row["after"] or row["before"]) if row["what"] == VRF_PLACE else {}
+        return Line(
+            number=number,
+            at=row["at"],
+            who=row["who"] or "somebody",
+            via=row["via"] or "",
+            place=None if row["place"] is None else self.now(row["place"], number),
+            vrf=whose.get("vrf", ""),
+            name=whose.get("name", ""),
+            was_zone=(decoded(row["before"]) or {}).get("time_zone", "") if whose and row["before"] else "",
+            names=names,
+            **content,
+        )
 
 
 def as_named(found: Any) -> Named | None:
-    """The geolocation and time zone of a name as the history has it."""
+    """The geolocation, by its number of then, and time zone of a name as the history has it."""
     return None if found is None else Named(found) if isinstance(found, int) else Named(*found)
-
-
-def _line(row: Mapping[str, Any]) -> Line:
-    names: dict[str, tuple[Named | None, Named | None]] = {}
-    content: dict[str, Content | None] = {"before": None, "after": None}
-    whose: Mapping[str, Any] = {}
-    if row["what"] == SITES:
-        was, became = decoded(row["before"]), decoded(row["after"])
-        names = {name: (as_named(was[name]), as_named(became[name])) for name in was}
-    else:
-        content = {name: read_content(row[name]) for name in content}
-        whose = decoded(row["after"] or row["before"]) if row["what"] == VRF_PLACE else {}
-    return Line(
-        number=row["id"],
-        at=row["at"],
-        who=row["who"] or "somebody",
-        via=row["via"] or "",
-        locid=row["locid"],
-        vrf=whose.get("vrf", ""),
-        name=whose.get("name", ""),
-        was_zone=(decoded(row["before"]) or {}).get("time_zone", "") if whose and row["before"] else "",
-        names=names,
-        **content,
-    )

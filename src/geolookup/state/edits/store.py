@@ -439,6 +439,7 @@ class Edits:
             rows = list(table.rows_where(where, numbers, order_by="id DESC", limit=newest))[::-1]
         try:
             for row in rows:
+                del row["place"]  # which is for undoing
                 for name in ("before", "after"):
                     row[name] = None if row[name] is None else json.loads(row[name])
         except (ValueError, TypeError) as error:

@@ -130,4 +130,6 @@ class VrfPlaces:
             None if each is None else {"vrf": vrf, "name": name, "time_zone": zone, **(described(each) or {})}
             for each, zone in (before, after)
         )
-        insert_history(self._database, VRF_PLACE, "done", locid=locid, before=was, after=becomes, step=self._step())
+        insert_history(
+            self._database, VRF_PLACE, "done", locid=locid, before=was, after=becomes, step=self._step(), place=locid
+        )

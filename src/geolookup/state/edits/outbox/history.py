@@ -20,10 +20,11 @@ def insert_history(
     before: Any = None,
     after: Any = None,
     step: int | None = None,
+    place: int | None = None,
     at: str | None = None,
 ) -> None:
     """Add a line to the history: when (now if no moment is given), what, to which geolocation, before, after, outcome,
-    in which step; and by whom, and from where (see `actor`).
+    in which step, of which place; and by whom, and from where (see `actor`).
     """
     values = {
         "at": at or now_text(),
@@ -33,6 +34,7 @@ def insert_history(
         "after": None if after is None else written(after),
         "outcome": outcome,
         "step": step,
+        "place": place,
         "who": actor.who(),
         "via": actor.via(),
     }

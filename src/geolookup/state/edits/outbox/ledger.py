@@ -215,11 +215,21 @@ class Ledger:
 
     def _renumbered(self, place: Place) -> Place:
         """A place under another id, if its number is not its own any more: that may be somebody else's by now."""
-        if is_provisional(place.id) or place.number == place.id:
+        if is_provisional(place.id) or (place.number == place.id and not place.deleted):
             return place
         number = self.outbox.next_provisional()
         self.database.execute("UPDATE places SET id = ? WHERE id = ?", (number, place.id))
+        self._note_former(place.id, number)
         return replace(place, id=number)
+
+    def _note_former(self, former: int, place: int) -> None:
+        """Note that the history so far knows a place by this id."""
+        sql = "INSERT INTO renumbered (former, line, place) SELECT ?, coalesce(max(id), 0), ? FROM history"
+        self.database.execute(sql, (former, place))
+
+    def created_again(self, former: int, place: int) -> None:
+        """Note that a place which was deleted is there again as another one."""
+        update(self.database, "places", former, {"again": place})
 
     def _stationed(
         self, kept: Kept, place: Place, hold: Hold | None, problem: str | None, counter: int | None,
@@ -256,11 +266,12 @@ class Ledger:
 
     def merge(self, kept: Kept, other: Kept) -> Kept:
         """A place with another that turned out to be a part of it: a list had brought it first."""
-        for table, column in (("outbox", "locid"), ("requests", "place")):
+        for table, column in (("outbox", "locid"), ("requests", "place"), ("renumbered", "place"), ("places", "again")):
             sql = f"UPDATE {table} SET {column} = ? WHERE {column} = ?"  # noqa: S608 - our names
             self.database.execute(sql, (kept.place.id, other.place.id))
         self.database.execute("UPDATE OR IGNORE sites SET locid = ? WHERE locid = ?", (kept.place.id, other.place.id))
         self.database.execute("DELETE FROM sites WHERE locid = ?", (other.place.id,))
+        self._note_former(other.place.id, kept.place.id)
         self.database.execute("DELETE FROM places WHERE id = ?", (other.place.id,))
         rows = {number: row.changed(locid=kept.place.id) for number, row in sorted({**kept.rows, **other.rows}.items())}
         place = replace(kept.place, requests=(*kept.place.requests, *other.place.requests))

@@ -117,14 +117,6 @@ class Outbox:
         sql = "SELECT number, locid FROM outbox WHERE number IS NOT NULL ORDER BY id"
         return {row["number"]: row["locid"] for row in self._database.query(sql)}
 
-    def deletes(self) -> dict[int, list[OutboxRow]]:
-        """The acknowledged deletes, oldest first, by the service's number of what they deleted, and by the one here."""
-        found: dict[int, list[OutboxRow]] = {}
-        for row in self.where("number IS NOT NULL AND state = 'done'"):
-            for number in {row.locid, row.number or row.locid}:
-                found.setdefault(number, []).append(row)
-        return found
-
     def stored_differently(self) -> list[OutboxRow]:
         """The newest create or update of each geolocation that the service stored in another form than it was sent."""
         newest = "SELECT max(id) FROM outbox WHERE state = 'done' AND operation IN ('create', 'update') GROUP BY locid"
@@ -206,12 +198,6 @@ class Outbox:
         """The numbers that are bound to places of ours."""
         sql = f"SELECT number FROM places WHERE number IS NOT NULL AND {LIVING}"  # noqa: S608 - our names
         return frozenset(number for (number,) in self._database.execute(sql))
-
-    def former(self, number: int) -> int | None:
-        """The place of ours that had a number before, and has it no more; None if there is none."""
-        sql = "SELECT id FROM places WHERE lost = ? AND number IS NOT lost ORDER BY seen DESC LIMIT 1"
-        found = self._database.execute(sql, (number,)).fetchone()
-        return None if found is None else int(found[0])
 
     def has_number(self, number: int) -> bool:
         """True if a number is bound to a place of ours."""

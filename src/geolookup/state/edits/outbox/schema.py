@@ -25,23 +25,31 @@ NO_BACKUP = (
 _TABLES = """
 CREATE TABLE history (
     id INTEGER PRIMARY KEY, at TEXT NOT NULL, what TEXT NOT NULL, locid INTEGER, before TEXT, after TEXT,
-    outcome TEXT NOT NULL, step INTEGER, who TEXT, via TEXT
+    outcome TEXT NOT NULL, step INTEGER, who TEXT, via TEXT, place INTEGER
 );
 CREATE INDEX history_locid ON history (locid);
+CREATE INDEX history_place ON history (place);
 CREATE INDEX history_step ON history (step);
 CREATE TABLE steps (id INTEGER PRIMARY KEY, undoes INTEGER, undone_by INTEGER);
 
 -- A place: `id` is its number on this machine, the service's own as long as that is bound to it, else a provisional
 -- one. `baseline` is what the list with the counter `seen` had of it, with the blocks that are `owed`: a delete-all of
 -- ours took them. `refused` is a request that the service said no to, `said` its words. `made` and `before` are
--- baselines: of the moment when a person made it, and of the first request to create it.
+-- baselines: of the moment when a person made it, and of the first request to create it. `again` is the place as which
+-- an undo created it again.
 CREATE TABLE places (
     id INTEGER PRIMARY KEY, number INTEGER, lost INTEGER, baseline TEXT, seen INTEGER NOT NULL DEFAULT 0, owed TEXT,
-    refused TEXT, said TEXT, hold TEXT, doubted INTEGER NOT NULL DEFAULT 0, made INTEGER, before INTEGER
+    refused TEXT, said TEXT, hold TEXT, doubted INTEGER NOT NULL DEFAULT 0, made INTEGER, before INTEGER,
+    again INTEGER REFERENCES places (id) ON UPDATE CASCADE
 );
 CREATE INDEX places_number ON places (number);
 CREATE INDEX places_lost ON places (lost);
 CREATE INDEX places_seen ON places (seen);
+-- The places that have another id since a line of the history: up to that, it calls them `former`.
+CREATE TABLE renumbered (
+    former INTEGER NOT NULL, line INTEGER NOT NULL, place INTEGER NOT NULL REFERENCES places (id) ON UPDATE CASCADE
+);
+CREATE INDEX renumbered_place ON renumbered (place);
 -- The journal of edits: what a person asked for, of which place, against which state of it.
 CREATE TABLE outbox (
     id INTEGER PRIMARY KEY, locid INTEGER NOT NULL REFERENCES places (id) ON UPDATE CASCADE, operation TEXT NOT NULL,
@@ -118,7 +126,7 @@ def is_of_an_unreleased_build(connection: sqlite3.Connection) -> bool:
     if connection.execute(sql).fetchone() is not None:
         return True
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-    return "places" in tables and "vrf_places" not in tables
+    return "places" in tables and not {"vrf_places", "renumbered"} <= tables
 
 
 def create(connection: sqlite3.Connection) -> None:

@@ -163,7 +163,7 @@ def test_applying_a_file_says_whether_its_changes_were_made(home: str, tmp_path:
         "name,country,region,city,postalcode,latitude,longitude,dmacode,areacode,blocks\n"
         "Berlin,DE,,Berlin,,52.5,13.4,,,10.20.0.0/16\n"
     )
-    where = "cli.edits.sites:apply_all" if before else "state.editor:Sessions._publish"
+    where = "cli.edits.sites:apply_all" if before else "state.sessions:Sessions._publish"
     words = signalled(f"geolookup.{where}", "custom", "apply", file)
     became = "nothing was changed" if before else "the edits are made: `geolookup outbox list` shows them"
     assert words == f": {became}; `geolookup custom plan FILE` says what is left"
@@ -174,7 +174,7 @@ def test_applying_a_file_says_whether_its_changes_were_made(home: str, tmp_path:
 
 BETWEEN = """
 import os, signal, sys
-from geolookup.state.editor import Sessions
+from geolookup.state.sessions import Sessions
 def between(*arguments, real=Sessions._publish, **more):
     os.kill(os.getpid(), signal.{name})
     return real(*arguments, **more)

@@ -17,8 +17,9 @@ from geolookup.model.errors import EditError
 from geolookup.sites.file import read_sites
 from geolookup.sites.plan import apply_sites
 from geolookup.sites.undo import undo
-from geolookup.state.editor import Editor, Sessions
+from geolookup.state.editor import Editor
 from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.sessions import Sessions
 from tests.state.edits.editing import acknowledge
 from tests.support.data.states import place, publish
 

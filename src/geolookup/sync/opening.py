@@ -128,9 +128,10 @@ def open_editor(path: str | os.PathLike[str] | None = None, *, settings: "Settin
     :raises EditError: if it is a reader of a fleet: the message names the machine that edits
     :raises StateUnwritableError: if the directory cannot be written: an edit must be durable
     """
-    from geolookup.state.editor import Editor, require_own
+    from geolookup.state.editor import Editor
     from geolookup.state.generations.served import nothing_published
     from geolookup.state.publishing.directory import StateDirectory
+    from geolookup.state.sessions import require_own
 
     _, home = resolve(path, settings)
     current = StateDirectory(home).current()

@@ -373,13 +373,10 @@ class World:
             return
         table, column = self.random.choice(
             [
-                *(("outbox", name) for name in ("payload", "base", "state", "operation", "locid", "concluded")),
+                *(("outbox", name) for name in ("intent", "state", "locid", "concluded", "stored")),
                 *(("outbox", name) for name in ("attempts", "created_at", "acknowledged_at")),
                 *(("places", name) for name in ("number", "lost", "baseline", "hold", "refused", "before", "seen")),
-                *(
-                    ("requests", name)
-                    for name in ("place", "what", "before", "fields", "new", "upto", "known", "ended")
-                ),
+                *(("requests", name) for name in ("place", "request", "over")),
                 ("baselines", "locids"),
                 ("settings", "value"),
                 ("counters", "value"),

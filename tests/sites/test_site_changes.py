@@ -418,7 +418,7 @@ def test_an_apply_of_few_changes_reads_each_edit_once_and_the_blocks_of_a_site_a
     assert [len(line["after"]["blocks"]) for line in lines] == [40] * 5, "a site's line has all that it got"
     assert not [line for line in StateDirectory(home).edits.history() if line["what"] == "add_block"]
     with contextlib.closing(sqlite3.connect(os.path.join(home, "edits.db"))) as database:
-        ((longest,),) = database.execute("SELECT max(length(base)) FROM outbox").fetchall()
+        ((longest,),) = database.execute("SELECT max(length(json_extract(intent, '$.base'))) FROM outbox").fetchall()
     assert longest < 300, "an edit has no blocks that the same apply gave"
     read = []
     real = row.read_row

@@ -207,8 +207,8 @@ def test_a_changed_number_of_the_services_is_an_error_of_ours(editor: Editor, ho
 @pytest.mark.parametrize(
     ("column", "value"),
     [
-        ("base", '{"fields": 3}'),
-        ("base", "[]"),
+        ("intent", "3"),
+        ("intent", "[]"),
         ("stored", '{"city": [1]}'),
         ("locid", "nonsense"),
         ("attempts", "often"),

@@ -37,7 +37,7 @@ def test_a_changed_report_is_not_whole(home: str, which: str, capsys: pytest.Cap
 
 
 _CHANGES = (
-    "UPDATE outbox SET payload = replace(payload, 'Berlin', 'Bxrlin')",
+    "UPDATE outbox SET intent = replace(intent, 'Berlin', 'Bxrlin')",
     "UPDATE history SET outcome = 'done'",
     "DELETE FROM history WHERE id = 1",
     "UPDATE counters SET value = value + 1 WHERE name = 'marks'",

@@ -206,14 +206,14 @@ class Courier:
         Else a machine that is switched on for its push alone would never learn what became of one.
         """
         boot = Mark.now(0).boot
-        requests = [request for job in self._jobs.values() for request in job.kept.place.requests if request.ended]
-        earlier = (each for each in requests if not each.known and each.ended.boot != boot)
+        requests = (request for job in self._jobs.values() for request in job.kept.place.requests)
+        earlier = (each for each in requests if not each.known and each.ended is not None and each.ended.boot != boot)
         if (left_s := max(map(self._left_s, earlier), default=0.0)) > 0:
             clock.sleep(left_s)
 
     def _left_s(self, request: Request) -> float:
         """The seconds until a request that is over has settled."""
-        return 0.0 if request.ended is None else self._settings.settle_s - float(request.ended.age_s(Mark.now(0)))
+        return 0.0 if request.ended is None else self._settings.settle_s - request.ended.age_s(Mark.now(0))
 
     def _unsettled_s(self, job: Job, *, known: bool = False) -> float:
         """The seconds for which the outcome of a request may still change; ``known``: for which lists may lack any."""
@@ -520,6 +520,7 @@ class Courier:
         return (
             not sent.misnamed
             and sent.ended is not None
+            and sent.attempted is not None
             and sent.attempted.boot == now.boot != ""
             and sent.attempted.age_s(now) < self._settings.idempotency_window_s
         )

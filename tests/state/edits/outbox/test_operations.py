@@ -14,10 +14,9 @@ from geolookup.state.edits.outbox.operations import (
     _KINDS,
     Operation,
     describe,
-    payload_of,
     read_intent,
 )
-from geolookup.state.edits.outbox.payload import values_of
+from geolookup.state.edits.outbox.payload import values_of, written
 from geolookup.state.edits.places.place import Content, Intent
 from geolookup.state.publishing.directory import StateDirectory
 from tests.state.edits.editing import BERLIN, DEFAULTS
@@ -44,8 +43,7 @@ def test_every_operation_is_a_kind_of_intents_and_every_kind_an_operation() -> N
 
 @given(edits)
 def test_what_is_written_of_an_edit_is_read_again(edit: Intent) -> None:
-    payload = json.loads(json.dumps(payload_of(edit)))
-    assert read_intent(edit.id, edit.what, payload, edit.base) == edit
+    assert read_intent(edit.id, written(edit)) == edit
     assert "-7" in describe(edit, -7)
 
 
@@ -61,26 +59,32 @@ def test_an_edit_gives_and_takes_what_it_says(edit: Intent) -> None:
 
 
 @pytest.mark.parametrize(
-    "columns",
+    "changes",
     [
-        {"operation": "move_block"},
-        {"operation": ""},
-        {"operation": "update"},  # whose payload has no fields
-        {"payload": "{}"},
-        {"payload": "[]"},
-        {"payload": '{"block": ["10.0.0.1", "10.0.0"]}'},
-        {"payload": "{"},
-        {"state": "sent"},
+        {"what": "move_block"},
+        {"what": ""},
+        {"what": "update"},  # which has no fields
+        {"new": None},
+        {"new": ["10.0.0.1", "10.0.0"]},
+        {"base": {"values": 3}},
+        {"base": []},
+        "{}",
+        "[]",
+        None,
     ],
     ids=str,
 )
 def test_a_row_that_cannot_be_read_is_an_error_and_never_another_kind_of_edit(
-    home: str, columns: dict[str, str]
+    home: str, changes: dict[str, object] | str | None
 ) -> None:
     publish(home, [*DEFAULTS, place(-1)])
     editor = Editor(home)
     editor.add_block(-1, "10.20.0.0/16")
     with StateDirectory(home).edits.transaction() as database:
+        columns = {"state": "sent"} if changes is None else {"intent": changes}
+        if isinstance(changes, dict):
+            ((intent,),) = database.execute("SELECT intent FROM outbox").fetchall()
+            columns = {"intent": json.dumps(json.loads(intent) | changes)}
         database.table("outbox").update(1, columns)
     for question in (editor.outbox, lambda: editor.edit(1), lambda: editor.retry(1)):
         with pytest.raises(StateDamagedError, match=r"edit 1 is damaged.*geolookup outbox restore"):

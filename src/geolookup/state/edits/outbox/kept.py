@@ -6,20 +6,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from geolookup.model.fields import FIELD_NAMES
 from geolookup.state.base.marks import Mark, is_conclusive
-from geolookup.state.edits.outbox.payload import (
-    DESCRIBED,
-    as_content,
-    block_of,
-    content_column,
-    ends_of,
-    read_content,
-    reader,
-    written,
-)
+from geolookup.state.edits.outbox.payload import read_content, reader, written
 from geolookup.state.edits.outbox.row import COLUMNS, OutboxRow, State, damaged, read_row
-from geolookup.state.edits.places.place import Blocks, Place, Request, in_order
+from geolookup.state.edits.places.place import Blocks, Content, Place, Request
 from geolookup.state.edits.places.reconcile import Hold
 
 if TYPE_CHECKING:
@@ -68,8 +58,8 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def since(self) -> int:
         """The counter of the list that had it last, or of its create: an older one may have another by its number."""
-        creates: Iterable[Mark] = (each.attempted for each in self.place.requests if each.what == "create")
-        return max([self.seen, *(mark.counter for mark in creates)])
+        creates = (each.attempted for each in self.place.requests if each.what == "create")
+        return max([self.seen, *(mark.counter for mark in creates if mark is not None)])
 
     @property
     def created_again(self) -> bool:
@@ -105,12 +95,14 @@ def read_places(database: "Database", where: str, parameters: Sequence[object] =
         row = read_row(found)
         rows.setdefault(row.locid, {})[row.id] = row
     requests: dict[int, list[Request]] = {}
-    sql = f"SELECT {_REQUEST} FROM requests WHERE place IN {among} AND NOT over ORDER BY id"  # noqa: S608 - our names
+    sql = f"SELECT place, id, request FROM requests WHERE place IN {among} AND NOT over ORDER BY id"  # noqa: S608 - ours
     for place, *columns in database.execute(sql, parameters):
-        requests.setdefault(place, []).append(_read_request(*columns))
+        requests.setdefault(place, []).append(_request(*columns))
+    names = _PLACE.split(", ")
+    places = database.execute(f"SELECT {_PLACE} FROM places WHERE {where}", parameters)  # noqa: S608 - our names
     return {
-        place: _read_place(place, rows.get(place, {}), requests.get(place, []), *columns)
-        for place, *columns in database.execute(f"SELECT {_PLACE} FROM places WHERE {where}", parameters)  # noqa: S608 - our names
+        place: _kept(dict(zip(names, (place, *columns), strict=True)), rows.get(place, {}), requests.get(place, []))
+        for place, *columns in places
     }
 
 
@@ -138,112 +130,48 @@ def read_over(database: "Database") -> list[tuple[int, Request]]:
 
     :raises EditsDamagedError: if a row is not what was written
     """
-    found = database.execute(f"SELECT {_REQUEST} FROM requests WHERE over ORDER BY id").fetchall()  # noqa: S608 - our names
-    return [(place, _read_request(*columns)) for place, *columns in found]
+    found = database.execute("SELECT place, id, request FROM requests WHERE over ORDER BY id").fetchall()
+    return [(place, _request(*columns)) for place, *columns in found]
 
 
-def request_columns(request: Request) -> dict[str, Any]:
-    """A request's content as JSON in columns, or in one."""
-    return {
-        "what": request.what,
-        "upto": request.upto,
-        "before": content_column(request.before),
-        "fields": written(request.values) if request.values else None,
-        "old": _block_column(request.old),
-        "new": _block_column(request.new),
-    }
-
-
-def request_row(request: Request) -> dict[str, Any]:
-    """A request as a row has it, but for its id and its place."""
-    ended = None if request.ended is None else request.ended.text
-    return {**request_columns(request), "key": request.key, "attempted": request.attempted.text,
-            "ended": ended, "known": int(request.known), "put_off": int(request.put_off),
-            "misnamed": int(request.misnamed)}  # fmt: skip
-
-
-def blocks_column(blocks: Blocks) -> str | None:
-    """Blocks as JSON, None if there are none."""
-    return written([ends_of(block) for block in in_order(blocks)]) if blocks else None
-
-
-def _block_column(block: Any) -> str | None:
-    return None if block is None else written(ends_of(block))
-
-
-_KINDS = ("create", "put", "add", "replace", "clear", "delete")
-_REQUEST = "place, id, what, before, fields, old, new, upto, known, put_off, key, attempted, ended, misnamed"
+#: The members of places that are JSON in their columns.
+_READ = {
+    name: reader(kind) for name, kind in {"baseline": Content, "owed": Blocks, "refused": Request, "hold": Hold}.items()
+}
 _PLACE = "id, number, lost, baseline, owed, seen, refused, said, hold, doubted, made, before"
-_read_values = reader(list[str | float | None])
-_read_ends = reader(tuple[str, str])
-_read_blocks = reader(list[tuple[str, str]])
-_read_refused = reader(dict[str, str | int | None])
-_read_hold = reader(tuple[str, DESCRIBED | None, int | None, list[tuple[int, DESCRIBED]]])
+_read_request = reader(Request)
 
 
-def _request(what: str, before: Any, fields: Any, old: Any, new: Any, **more: Any) -> Request:
-    if what not in _KINDS:
-        raise ValueError(f"a request is of an unknown kind: {what!r:.40}")
-    values = () if fields is None else tuple(_read_values(fields))
-    if len(values) not in (0, len(FIELD_NAMES)):
-        raise ValueError("a request has another number of fields")
-    return Request(
-        what=what,  # type: ignore[arg-type] # it is among them
-        before=read_content(before),
-        values=values,
-        old=None if old is None else block_of(_read_ends(old)),
-        new=None if new is None else block_of(_read_ends(new)),
-        **more,
-    )
+def column(value: object) -> str | None:
+    """A member of a place as its column has it."""
+    return written(value) if value else None
 
 
-def _read_request(
-    number: int, what: str, before: Any, fields: Any, old: Any, new: Any, upto: int, known: int, put_off: int,
-    key: Any, attempted: str, ended: str | None, misnamed: int,
-) -> Request:  # fmt: skip
+def _request(number: int, text: Any) -> Request:
     try:
-        return _request(
-            what, before, fields, old, new, id=number, upto=int(upto), known=bool(known), put_off=bool(put_off),
-            key=str(key), attempted=Mark.read(attempted), ended=None if ended is None else Mark.read(ended),
-            misnamed=bool(misnamed),
-        )  # fmt: skip
+        request: Request = replace(_read_request(text), id=number)
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise damaged("requests", number, error) from error
+    return request
 
 
-def _read_place(
-    place: int, rows: Mapping[int, OutboxRow], requests: Iterable[Request], number: int | None,
-    lost: int | None, baseline: Any, owed: Any, seen: int, refused: Any, said: str | None, hold: Any, doubted: int,
-    made: int | None, before: int | None,
-) -> Kept:  # fmt: skip
+def _kept(columns: Mapping[str, Any], rows: Mapping[int, OutboxRow], requests: Iterable[Request]) -> Kept:
     try:
-        for name, value in (("number", number), ("lost", lost)):
+        found = {
+            name: value if value is None or name not in _READ else _READ[name](value) for name, value in columns.items()
+        }
+        lost, owed = found.pop("lost"), found.pop("owed")
+        for name, value in (("number", found["number"]), ("lost", lost)):
             if value is not None and not (type(value) is int and value < 0):
                 raise ValueError(f"{name} is not a number below zero")
-        return Kept(
-            place=Place(
-                id=place,
-                number=number,
-                lost=lost if rows or requests else None,
-                baseline=read_content(baseline),
-                intents=tuple(row.intent for row in rows.values()),
-                requests=tuple(requests),
-                owed=frozenset() if owed is None else frozenset(map(block_of, _read_blocks(owed))),
-                refused=None if refused is None else _request(**_read_refused(refused)),
-                doubted=bool(doubted),
-            ),
-            rows=rows,
-            hold=None if hold is None else _hold(*_read_hold(hold)),
-            seen=int(seen),
-            made=made,
-            before=before,
-            gone=lost,
-            said=said,
+        place = Place(
+            lost=lost if rows or requests else None,
+            intents=tuple(row.intent for row in rows.values()),
+            requests=tuple(requests),
+            owed=owed or frozenset(),
+            doubted=bool(found.pop("doubted")),
+            **{name: found.pop(name) for name in ("id", "number", "baseline", "refused")},
         )
+        return Kept(place=place, rows=rows, gone=lost, **found)
     except (ValueError, TypeError, LookupError, AttributeError) as error:
-        raise damaged("places", place, error) from error
-
-
-def _hold(reason: Any, theirs: Any, number: int | None, also: Iterable[tuple[int, Any]]) -> Hold:
-    others = tuple((each, as_content(content)) for each, content in also)
-    return Hold(reason, None if theirs is None else as_content(theirs), number, others)
+        raise damaged("places", columns["id"], error) from error

@@ -11,14 +11,12 @@ from geolookup.state.edits.outbox.kept import (
     LIVING,
     OPEN,
     Kept,
-    blocks_column,
+    column,
     read_over,
     read_places,
-    request_columns,
-    request_row,
 )
 from geolookup.state.edits.outbox.outbox import UPSTREAM_URL, Outbox
-from geolookup.state.edits.outbox.payload import content_column, described, fields_of, written
+from geolookup.state.edits.outbox.payload import fields_of, written
 from geolookup.state.edits.outbox.row import PERSON_STATES, UNDER_WAY, OutboxRow, State, decoded
 from geolookup.state.edits.outbox.schema import insert, update
 from geolookup.state.edits.outbox.stations import concerns, stations
@@ -41,11 +39,6 @@ _PUT_BACK = "an older copy of the edits was put back: what became of this one is
 def _bound(place: Place) -> tuple[Any, ...]:
     """The part of a place that follows from lists and answers."""
     return place.number, place.lost, place.baseline, place.owed, place.doubted
-
-
-def _hold_column(hold: Hold) -> str:
-    also = [[number, described(content)] for number, content in hold.also]
-    return written([hold.reason, described(hold.theirs), hold.number, also])
 
 
 class Ledger:
@@ -98,7 +91,8 @@ class Ledger:
     def at_service(self, url: str) -> None:
         """Note that what is read and sent is at this address: of another one, no number nor key is believed here."""
         if self.outbox.setting(UPSTREAM_URL) not in (None, url):
-            self.database.execute("UPDATE requests SET misnamed = 1 WHERE what = 'create'")
+            sql = "UPDATE requests SET request = json_set(request, '$.misnamed', json('true')) WHERE what = 'create'"
+            self.database.execute(sql)
 
     # Places
 
@@ -107,7 +101,7 @@ class Ledger:
         sql = f"SELECT id FROM places WHERE (number = ? OR id = ?) AND {LIVING}"  # noqa: S608 - our names
         for (found,) in self.database.execute(sql, (shown, shown)):
             return int(found)
-        values = {"id": shown, "number": shown, "baseline": content_column(content), "seen": seen}
+        values = {"id": shown, "number": shown, "baseline": column(content), "seen": seen}
         insert(self.database, "places", values)
         return shown
 
@@ -164,11 +158,9 @@ class Ledger:
             values = {
                 "number": place.number,
                 "lost": lost,
-                "baseline": content_column(place.baseline),
-                "owed": blocks_column(place.owed),
-                "refused": None if place.refused is None else written(request_columns(place.refused)),
                 "said": None if place.refused is None else kept.said,
-                "hold": None if hold is None else _hold_column(hold),
+                "hold": column(hold),
+                **{name: column(getattr(place, name)) for name in ("baseline", "owed", "refused")},
                 "doubted": int(place.doubted),
                 "seen": seen,
                 "before": before,
@@ -204,10 +196,10 @@ class Ledger:
         for request in place.requests:
             was = before.get(request.id)
             if was is None:
-                number = insert(self.database, "requests", {"place": kept.place.id, **request_row(request)})
+                number = insert(self.database, "requests", {"place": kept.place.id, "request": written(request)})
                 request = replace(request, id=number)
-            elif request != was and (row := request_row(request)) != request_row(was):
-                update(self.database, "requests", request.id, row)
+            elif request != was:
+                update(self.database, "requests", request.id, {"request": written(request)})
             if request.ended is None and (was is None or was.ended is not None):
                 leaving.append(request)
             found.append(request)
@@ -266,8 +258,8 @@ class Ledger:
 
     def merge(self, kept: Kept, other: Kept) -> Kept:
         """A place with another that turned out to be a part of it: a list had brought it first."""
-        for table, column in (("outbox", "locid"), ("requests", "place"), ("renumbered", "place"), ("places", "again")):
-            sql = f"UPDATE {table} SET {column} = ? WHERE {column} = ?"  # noqa: S608 - our names
+        for table, of in (("outbox", "locid"), ("requests", "place"), ("renumbered", "place"), ("places", "again")):
+            sql = f"UPDATE {table} SET {of} = ? WHERE {of} = ?"  # noqa: S608 - our names
             self.database.execute(sql, (kept.place.id, other.place.id))
         self.database.execute("UPDATE OR IGNORE sites SET locid = ? WHERE locid = ?", (kept.place.id, other.place.id))
         self.database.execute("DELETE FROM sites WHERE locid = ?", (other.place.id,))

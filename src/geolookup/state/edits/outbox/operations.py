@@ -1,15 +1,15 @@
 """The kinds of edits as edits.db holds them: the data of each, and its words. An edit is an `Intent` of its place."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from geolookup.base.reasons import reason
-from geolookup.model.errors import GeoLookupError
+from msgspec.structs import replace
+
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.model.types import IPBlock
-from geolookup.state.edits.outbox.payload import block_of, ends_of, values_of
-from geolookup.state.edits.places.place import Content, Intent, Values
+from geolookup.state.edits.outbox.payload import ends_of, reader
+from geolookup.state.edits.places.place import Intent
 
 
 class Operation(StrEnum):
@@ -42,16 +42,6 @@ _KINDS: Mapping[str, _Kind] = {
 }
 
 
-def _values(found: Any) -> Values:
-    if not isinstance(found, dict) or not found:
-        raise TypeError("`fields` is not an object with members")
-    return values_of(found)
-
-
-#: How each member is read.
-_READ: Mapping[str, Callable[[Any], Any]] = {"fields": _values, "block": block_of, "new_block": block_of}
-
-
 def payload_of(intent: Intent) -> dict[str, Any]:
     """The data of an edit as JSON: ``fields``, ``block`` and ``new_block``, as far as its kind has them."""
     members = {name: getattr(intent, at) for name, at in _KINDS[intent.what].members.items()}
@@ -67,15 +57,15 @@ def describe(intent: Intent, locid: int) -> str:
     return _KINDS[intent.what].words.format(locid=locid, **blocks)
 
 
-def read_intent(number: int, operation: Any, payload: Any, base: Content | None) -> Intent:
-    """The edit that `payload_of` wrote.
+def read_intent(number: int, written: Any) -> Intent:
+    """An edit as its column has it.
 
-    :raises ValueError: if this release does not know the operation, or the payload is not what was written
+    :raises ValueError: if it is not what was written: it lacks what its kind has
     """
-    if operation not in _KINDS:
-        raise ValueError(f"{operation!r} is not a valid Operation")
-    try:
-        data = {at: _READ[name](payload[name]) for name, at in _KINDS[operation].members.items()}
-    except (LookupError, TypeError, GeoLookupError) as error:
-        raise ValueError(f"the payload of its {operation} cannot be read: {reason(error)}") from error
-    return Intent(id=number, what=operation, base=base, **data)
+    intent: Intent = replace(_read(written), id=number)
+    if lacking := [name for name, at in _KINDS[intent.what].members.items() if not getattr(intent, at)]:
+        raise ValueError(f"intent: its {intent.what} has no {lacking[0]}")
+    return intent
+
+
+_read = reader(Intent, "intent")

@@ -155,9 +155,9 @@ class Outbox:
         Their counters stay, which say what happened before what. So do the moments of first attempts: how old a key is,
         nobody can say here.
         """
-        for row in list(self._database.query("SELECT id, ended FROM requests WHERE ended IS NOT NULL")):
-            mark = Mark(counter=Mark.read(row["ended"]).counter, boot=found.boot, boot_s=found.boot_s)
-            self._database.execute("UPDATE requests SET ended = ? WHERE id = ?", (mark.text, row["id"]))
+        clock = "json_set(request, '$.ended.boot', ?, '$.ended.boot_s', ?)"
+        sql = f"UPDATE requests SET request = {clock} WHERE ended IS NOT NULL"  # noqa: S608 - our names
+        self._database.execute(sql, (found.boot, found.boot_s))
 
     def lift(self, *, edits: int, counter: int) -> None:
         """Raise both counters above these, so that what was published from a file that is gone counts as older.
@@ -170,10 +170,10 @@ class Outbox:
 
     def newest_mark(self) -> int:
         """The highest counter that anything has of a moment or of a list, 0 if nothing has any."""
-        sql = "SELECT attempted FROM requests UNION ALL SELECT ended FROM requests WHERE ended IS NOT NULL"
-        found = [Mark.read(mark).counter for (mark,) in self._database.execute(sql)]
-        lists = self._database.execute("SELECT max(concluded) FROM outbox UNION ALL SELECT max(seen) FROM places")
-        return max([0, *found, *(int(counter) for (counter,) in lists if counter is not None)])
+        counters = ["max(concluded) FROM outbox", "max(seen) FROM places"]
+        counters += [f"max(json_extract(request, '$.{mark}.counter')) FROM requests" for mark in ("attempted", "ended")]
+        found = self._database.execute(" UNION ALL ".join(f"SELECT {each}" for each in counters))
+        return max(int(counter or 0) for (counter,) in found)
 
     # Numbers
 

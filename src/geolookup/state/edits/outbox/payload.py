@@ -49,7 +49,7 @@ def ends_of(block: IPBlock) -> list[str]:
 
 
 def described(content: Content | Geolocation | None) -> dict[str, Any] | None:
-    """A content as a row's ``base`` and the history hold it: its fields and blocks."""
+    """A content as ``--json`` and the history have it: its fields and blocks."""
     if content is None:
         return None
     if isinstance(content, Geolocation):
@@ -66,16 +66,21 @@ _FIELDS: Any = msgspec.defstruct("Fields", [(name, str | float | None, UNKNOWN[n
 DESCRIBED: Any = msgspec.defstruct("Described", [("fields", _FIELDS), ("blocks", list[tuple[str, str]])])
 
 
+def _read_block(_kind: Any, found: Any) -> Any:
+    """A block of a `Struct`, which is of no kind there: places know nothing of addresses."""
+    return None if found is None else block_of(found)
+
+
 def reader(kind: Any, name: str = "") -> Callable[[Any], Any]:
     """A function that reads the JSON of a column (called ``name``) as this kind; it raises ValueError if it is none."""
-    decode = msgspec.json.Decoder(kind).decode
+    decode = msgspec.json.Decoder(kind, dec_hook=_read_block).decode
 
     def read(text: Any) -> Any:
         try:
             return decode(text)  # four times as fast, and stricter than what wrote it
         except (TypeError, ValueError):
             try:
-                return msgspec.convert(json.loads(text), kind)
+                return msgspec.convert(json.loads(text), kind, dec_hook=_read_block)
             except (TypeError, ValueError) as error:
                 if not name:
                     raise
@@ -84,32 +89,40 @@ def reader(kind: Any, name: str = "") -> Callable[[Any], Any]:
     return read
 
 
-def as_content(found: Any) -> Content:
-    """The content of what was read as `DESCRIBED`."""
-    return Content(msgspec.structs.astuple(found.fields), frozenset(map(block_of, found.blocks)))
+def _plain(value: Any) -> Any:
+    """A value in which blocks are their two ends."""
+    match value:
+        case IPBlock():
+            return ends_of(value)
+        case frozenset():
+            return [ends_of(block) for block in sorted(value)]
+        case tuple():
+            return [*map(_plain, value)]
+        case msgspec.Struct():
+            return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
+    return value
 
 
 def written(value: Any) -> str:
     """A value as JSON for a column; see `reader`."""
+    value = _plain(value)
     try:
         return msgspec.json.encode(value).decode()
     except (TypeError, ValueError):  # half of a pair of surrogates
-        return json.dumps(value)
+        return json.dumps(msgspec.to_builtins(value))
 
 
 def content_column(content: Content | None) -> str | None:
-    """A content as a column has it; see `read_content`."""
+    """A content as the places of VRFs and the history have it; see `read_content`."""
     return None if content is None else written(described(content))
 
 
-_base, _baseline = reader(DESCRIBED, "base"), reader(DESCRIBED)
-
-
-def read_base(text: Any) -> Content | None:
-    """The content that an edit's ``base`` has; see `content_column`."""
-    return None if text is None else as_content(_base(text))
+_described = reader(DESCRIBED)
 
 
 def read_content(text: Any) -> Content | None:
-    """The content that another column has."""
-    return None if text is None else as_content(_baseline(text))
+    """The content that `content_column` wrote."""
+    if text is None:
+        return None
+    found = _described(text)
+    return Content(msgspec.structs.astuple(found.fields), frozenset(map(block_of, found.blocks)))

@@ -11,9 +11,8 @@ from geolookup.base.reasons import reason
 from geolookup.model.errors import EditsDamagedError
 from geolookup.model.types import is_provisional
 from geolookup.state.edits.outbox.operations import Operation, describe, payload_of, read_intent
-from geolookup.state.edits.outbox.payload import content_column, described, read_base, reader, written
+from geolookup.state.edits.outbox.payload import described, reader, written
 from geolookup.state.edits.outbox.schema import RESTORING
-from geolookup.state.edits.places.place import Intent
 
 
 class State(StrEnum):
@@ -114,8 +113,7 @@ SHOWN = (
 )
 #: Of a row in a query.
 COLUMNS = (
-    "id, locid, attempts, created_at, state, attempted_at, acknowledged_at, problem, concluded, number, stored, "
-    "operation, payload, base"
+    "id, locid, intent, attempts, created_at, state, attempted_at, acknowledged_at, problem, concluded, number, stored"
 )
 _NAMES = COLUMNS.split(", ")
 _stored = reader(dict[str, str | float | None], "stored")
@@ -135,10 +133,9 @@ def read_row(found: Sequence[Any]) -> OutboxRow:
     """
     try:
         columns = dict(zip(_NAMES, found, strict=True))
-        operation, payload, base = (columns.pop(name) for name in ("operation", "payload", "base"))
-        intent = read_intent(columns["id"], operation, decoded(payload), read_base(base))
-        stored = None if columns["stored"] is None else _stored(columns["stored"])
-        row = msgspec.convert({**columns, "intent": intent, "stored": stored}, OutboxRow)
+        intent = columns["intent"] = read_intent(columns["id"], columns["intent"])
+        columns["stored"] = None if columns["stored"] is None else _stored(columns["stored"])
+        row = msgspec.convert(columns, OutboxRow)
         if intent.what == "create" and not is_provisional(row.locid):
             # Its other edits would wait for ever for a number that this create gives to another geolocation.
             raise ValueError(f"locid: {row.locid} was not given here, as that of a create is")
@@ -150,17 +147,9 @@ def read_row(found: Sequence[Any]) -> OutboxRow:
 def as_columns(members: Mapping[str, Any]) -> dict[str, Any]:
     """Members of a row as its columns hold them."""
     columns = dict(members)
-    if "intent" in columns:
-        intent: Intent = columns.pop("intent")
-        columns |= {
-            "operation": intent.what,
-            "payload": written(payload_of(intent)),
-            "base": content_column(intent.base),
-        }
-    if "state" in columns:
-        columns["state"] = str(columns["state"])
-    if columns.get("stored") is not None:
-        columns["stored"] = written(columns["stored"])
+    for name in ("intent", "stored"):
+        if columns.get(name) is not None:
+            columns[name] = written(columns[name])
     return columns
 
 

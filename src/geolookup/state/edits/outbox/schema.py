@@ -52,20 +52,20 @@ CREATE TABLE renumbered (
 CREATE INDEX renumbered_place ON renumbered (place);
 -- The journal of edits: what a person asked for, of which place, against which state of it.
 CREATE TABLE outbox (
-    id INTEGER PRIMARY KEY, locid INTEGER NOT NULL REFERENCES places (id) ON UPDATE CASCADE, operation TEXT NOT NULL,
-    payload TEXT NOT NULL, base TEXT, state TEXT NOT NULL, attempts INTEGER NOT NULL, created_at TEXT NOT NULL,
-    attempted_at TEXT, acknowledged_at TEXT, problem TEXT, stored TEXT, concluded INTEGER, number INTEGER
+    id INTEGER PRIMARY KEY, locid INTEGER NOT NULL REFERENCES places (id) ON UPDATE CASCADE, intent TEXT NOT NULL,
+    state TEXT NOT NULL, attempts INTEGER NOT NULL, created_at TEXT NOT NULL,
+    attempted_at TEXT, acknowledged_at TEXT, problem TEXT, stored TEXT, concluded INTEGER, number INTEGER,
+    operation TEXT AS (json_extract(intent, '$.what'))
 );
 CREATE INDEX outbox_locid ON outbox (locid, id);
 CREATE INDEX outbox_state ON outbox (state, id);
 CREATE INDEX outbox_open ON outbox (locid) WHERE concluded IS NULL AND state <> 'dropped';
--- The requests that were sent for a place since the last conclusive list; `attempted` and `ended` are marks. `over` is
+-- The requests that were sent for a place since the last conclusive list. `over` is
 -- one that a list has spoken of, and that may yet land, or again: what it does is told.
 CREATE TABLE requests (
     id INTEGER PRIMARY KEY AUTOINCREMENT, place INTEGER NOT NULL REFERENCES places (id) ON UPDATE CASCADE,
-    what TEXT NOT NULL, before TEXT, fields TEXT, old TEXT, new TEXT, upto INTEGER NOT NULL, known INTEGER NOT NULL,
-    key TEXT NOT NULL, attempted TEXT NOT NULL, ended TEXT, misnamed INTEGER NOT NULL DEFAULT 0,
-    put_off INTEGER NOT NULL DEFAULT 0, over INTEGER NOT NULL DEFAULT 0
+    request TEXT NOT NULL, over INTEGER NOT NULL DEFAULT 0, what TEXT AS (json_extract(request, '$.what')),
+    known INTEGER AS (json_extract(request, '$.known')), ended TEXT AS (json_extract(request, '$.ended'))
 );
 CREATE INDEX requests_place ON requests (place, id);
 -- How the service stores what it is sent.

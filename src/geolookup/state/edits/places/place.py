@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from geolookup.model.fields import FIELD_NAMES
+from geolookup.state.base.marks import Mark
 
 #: The values of the eight fields, in their order.
 Values: TypeAlias = tuple[Any, ...]
@@ -88,8 +89,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     put_off: bool = False
     id: int = 0
     key: str = ""
-    attempted: Any = None
-    ended: Any = None
+    attempted: Mark | None = None
+    ended: Mark | None = None
     misnamed: bool = False
 
     @property

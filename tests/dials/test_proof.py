@@ -245,3 +245,29 @@ def test_a_create_that_was_sent_again_by_its_key_goes_on_in_the_same_push(
     person("push", exits=1)
     person("push")
     assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
+
+
+def test_what_shall_be_deleted_is_deleted_though_the_service_lost_a_block_of_it(person: Person) -> None:
+    locid = person.has("10.0.0.0/24")
+    before = person.upstream.places
+    person("custom", "add-block", locid, "10.0.1.0/24")
+    person("push")
+    person.upstream.fail_over(before)
+    person("custom", "delete", locid)
+    settle()
+    person("push")
+    assert person.there == {}
+
+
+def test_a_lost_deletion_is_sent_again_if_a_person_says_so(person: Person) -> None:
+    locid = person.has("10.0.0.0/24")
+    before = person.upstream.places
+    person("custom", "delete", locid)
+    person("push")
+    person.upstream.fail_over(before)
+    settle()
+    person("sync", exits=3)
+    (edit,) = (row["id"] for row in json.loads(person("outbox", "list", "--json")) if row["state"] == "held")
+    person("outbox", "retry", edit)
+    person("push")
+    assert person.there == {}

@@ -97,8 +97,9 @@ def insert(database: "Database", table: str, values: Mapping[str, Any]) -> int:
 
 
 def update(database: "Database", table: str, number: int, values: Mapping[str, Any]) -> None:
-    """Change columns of the row with this ``id``."""
-    database.conn.execute(_update(table, *values), (*values.values(), number))
+    """Change columns of the row with this ``id``, if any."""
+    if values:
+        database.conn.execute(_update(table, *values), (*values.values(), number))
 
 
 @functools.cache

@@ -80,13 +80,12 @@ def reconcile(place: Place, look: Look) -> Decision:
         return Hold("refused", theirs, _number(place))
     if theirs is None:
         return _absent(place, look)
-    if place.deleted or lacking(
-        place, theirs
-    ):  # else an edit that somebody took back would be sent again with the next
+    wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | owed_blocks(place)))
+    # Else an edit that somebody took back would be sent again with the next; what shall go may lack anything.
+    if place.deleted or (wanted is not None and lacking(place, theirs)):
         return Hold("not shown", theirs, _number(place)) if look.conclusive else Wait("conclusive")
     if conflicting(place, theirs):
         return Hold("conflict", theirs, _number(place))
-    wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | owed_blocks(place)))
     if theirs == wanted:
         return Done(theirs) if look.conclusive else Wait("shown")
     if place.doubted:

@@ -64,6 +64,28 @@ def test_a_state_that_was_copied_on_this_machine_is_warned_of_before_it_pushes_a
     assert "a copy" not in person.said
 
 
+def test_a_copy_of_a_state_that_was_put_back_at_its_place_is_warned_of_and_a_restored_one_is_not(
+    person: Person, home: str, tmp_path: Path
+) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "add-block", locid, "10.2.0.0/24")
+    person("state", "backup", tmp_path / "archive")
+    shutil.copytree(home, tmp_path / "copy")
+    person("push")
+    os.rename(home, tmp_path / "aside")
+    shutil.copytree(tmp_path / "copy", home)
+    person("push", exits=None)
+    assert "this state was copied here: if it is an older one that was put back" in person.said
+    person("push")
+    assert "copied here" not in person.said
+    person("state", "restore", tmp_path / "archive", "--replace")
+    person("push", exits=None)
+    assert "copied here" not in person.said
+    person("outbox", "restore")
+    person("push", exits=None)
+    assert "copied here" not in person.said
+
+
 @pytest.mark.parametrize("how", ["--empty", "backup"])
 def test_a_restore_names_the_places_of_vrfs_that_lookups_lose(
     person: Person, home: str, tmp_path: Path, how: str

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sqlite_utils import Database
 
 
-#: The setting that says which machine edited or pushed last, and in which directory.
+#: The setting that says which machine edited or pushed last, which file, and in which directory.
 _MACHINE = "machine"
 #: The setting that says which service edits were pushed to last.
 UPSTREAM_URL = "upstream_url"
@@ -134,19 +134,24 @@ class Outbox:
         return self._mark
 
     def claim(self) -> str | None:
-        """Note that the edits are of this machine and directory: what to say if they were of others, else None."""
-        this, here = marks.machine_id(), os.path.dirname(self._database.execute("PRAGMA database_list").fetchone()[2])
+        """Note of which machine, file and directory the edits are: what to say if they were of others, else None."""
+        own = this, inode, here = marks.machine_id(), *self._file()
         found = self.setting(_MACHINE)
-        machine, _, home = (found or f"{this} {here}").partition(" ")
-        if found != f"{this} {here}":
-            self.keep_setting(_MACHINE, f"{this} {here}")
+        machine, file, home = own if found is None else found.split(" ", 2)
+        if found != " ".join(own):
+            self.keep_setting(_MACHINE, " ".join(own))
         twice = "pushes too, what waits in both is sent twice"
         if machine != this:
             self._found_here(self.mark())
             return f"this state is from another machine: if it is a copy, and that machine {twice}"
         # What is not there any more was moved here, and a directory may have several paths.
-        if not os.path.exists(os.path.join(home, "edits.db")) or os.path.samefile(home, here):
+        if not os.path.exists(os.path.join(home, "edits.db")):
             return None
+        if os.path.samefile(home, here):
+            put_back = "this state was copied here: if it is an older one that was put back, what was pushed and undone"
+            return (
+                None if file == inode else f"{put_back} since is sent again (`state backup` and `restore` prevent that)"
+            )
         return f"this state is a copy of {home}: if that {twice}"
 
     def _found_here(self, found: Mark) -> None:
@@ -164,6 +169,9 @@ class Outbox:
 
         That of marks also above those of its own edits: else no list would ever be newer than these.
         """
+        if (found := self.setting(_MACHINE)) is not None:  # it is put there by a person's will
+            machine, _, home = found.split(" ", 2)
+            self.keep_setting(_MACHINE, f"{machine} {self._file()[0]} {home}")
         for name, least in (("edits", edits), ("marks", max(counter, self.newest_mark()))):
             self._database.execute("UPDATE counters SET value = max(value, ?) + 1 WHERE name = ?", (least, name))
         self.head, self.counter = self._counters()
@@ -239,6 +247,11 @@ class Outbox:
     def keep_setting(self, name: str, value: str) -> None:
         """Keep something by name."""
         self._database.table("settings").upsert({"name": name, "value": value}, pk="name")
+
+    def _file(self) -> tuple[str, str]:
+        """The inode and the directory of edits.db: of a copy in memory neither is kept."""
+        path = self._database.execute("PRAGMA database_list").fetchone()[2]
+        return str(os.stat(path).st_ino) if path else "", os.path.dirname(path)
 
     def _counters(self) -> tuple[int, int]:
         found = {row["name"]: int(row["value"]) for row in self._database.query("SELECT name, value FROM counters")}

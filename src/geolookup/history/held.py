@@ -114,7 +114,7 @@ def opened_held(directory: StateDirectory, held: HeldItem) -> Iterator[tuple[Pub
     record = {**about, "stack": [layer.part.as_dict() for layer in layers], "digest": held.digest}
     begun = Begun.of(record)
     cache = _custom(directory, current, layers)
-    custom, _ = directory.local.laid_over([] if cache is None else Cache(cache).custom(), begun)
+    custom, *_ = directory.local.laid_over([] if cache is None else Cache(cache).custom(), begun)
     with contextlib.ExitStack() as stack:
         try:
             base = stack.enter_context(_base([layer for layer in layers if layer.part.has_places]))

@@ -138,7 +138,7 @@ def preview_pull(
     report = PullReport(url=settings.url)
 
     def show(candidate: Candidate, begun: Begun) -> None:
-        layer, _ = directory.local.laid_over(Cache(candidate.cache).custom(), begun)
+        layer, *_ = directory.local.laid_over(Cache(candidate.cache).custom(), begun)
         if run.found is None:
             return
         with IndexReader.open(candidate.index) as base, compiled(layer.values(), 0) as overlay:

@@ -151,7 +151,7 @@ def explain(
 def _of_vrf(home: str, vrf: str, match: Match | None) -> list[Laid]:
     """The places of a VRF. On a reader of a fleet, which has no edits, of the place that answers what is known."""
     try:
-        places = [*LocalEdits(Edits(home)).vrf_places(vrf).values()]
+        places = [*LocalEdits(Edits(home)).of_vrfs(lambda vrfs: vrfs.places(vrf)).values()]
     except (StateBusyError, StateDamagedError, StateUnwritableError):
         places = []
     if match is not None and match.locid < FIRST_LOCID and match.locid not in {place.locid for place in places}:

@@ -15,6 +15,7 @@ from geolookup.state.base.current import Current
 from geolookup.state.base.failures import failures
 from geolookup.state.base.parts import SERVICE, has_service, part_of, parts_of, snapshot_path
 from geolookup.state.base.sqlite import GLANCE_WAIT_S
+from geolookup.state.edits.local import SITES_WAIT
 from geolookup.state.generations.licences import overdue
 from geolookup.state.publishing.directory import StateDirectory
 
@@ -38,7 +39,7 @@ def describe(
             pending = None
         else:
             pending = directory.local.pending(wait_s=GLANCE_WAIT_S) if has_service(current.published) else 0
-            sites_wait = directory.local.sites_wait(wait_s=GLANCE_WAIT_S)
+            sites_wait = directory.local.setting(SITES_WAIT, wait_s=GLANCE_WAIT_S) or None
     except (StateBusyError, StateDamagedError, StateUnreadableError, StateUnwritableError) as error:
         problem = problem or (f"the pending edits cannot be counted: {error}", monotonic())
     base, overlay = snapshot.base.reader, snapshot.custom.reader

@@ -155,7 +155,7 @@ def _put_vrfs_back(session: EditSession, steps: Sequence[Step], notes: list[str]
     """Make the places of VRFs what they were before the steps; ``notes`` get those that changed since, which stay."""
     put_back = []
     for change in (change for step in steps for change in reversed(step.vrfs)):
-        place = session.vrfs.places(change.vrf).get(change.name)
+        place = session.vrfs.places(change.vrf, change.name).get(change.name)
         of = f"{change.name} of the VRF {change.vrf}"
         if (None if place is None else content_of(place)) != change.after:
             notes.append(f"{of} changed since: it stays as it is")

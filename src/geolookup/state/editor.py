@@ -381,7 +381,7 @@ class Editor:
         refuse_unknown(fields)
         found = [block_of(block) for block in blocks]
         with self._sessions.transaction() as session:
-            before = session.vrfs.place(vrf, name)
+            before = session.vrfs.places(vrf, name).get(name)
             values = meant_fields({**UNKNOWN, **fields}, None if before is None else before.fields(), bare=True)
             for block in found:
                 if (owner := session.vrfs.owner(vrf, block, but=name)) is not None:
@@ -395,7 +395,7 @@ class Editor:
         :raises UnknownGeolocationError: if the VRF has none of that name
         """
         with self._sessions.transaction() as session:
-            before = session.vrfs.place(vrf, name)
+            before = session.vrfs.places(vrf, name).get(name)
             if before is None:
                 raise UnknownGeolocationError(f"the VRF {vrf} has no place named {name!r:.60}")
             session.vrfs.remove(vrf, name, before)

@@ -14,13 +14,12 @@ from geolookup.state.base.clock import now_text
 from geolookup.state.base.current import Current, cache_path
 from geolookup.state.base.marks import Begun
 from geolookup.state.edits.layer import Laid, laid
+from geolookup.state.edits.names import BY_HAND, SiteNames, facts_of_sites
 from geolookup.state.edits.outbox.baselines import keep_published
 from geolookup.state.edits.outbox.history import begin_step, insert_history
-from geolookup.state.edits.outbox.kept import LIVING
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.payload import content_of, described, geolocation, values_of
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
-from geolookup.state.edits.outbox.schema import insert
 from geolookup.state.edits.places.place import Blocks, Content, Intent
 from geolookup.state.edits.steps import SITES, Named, Steps
 from geolookup.state.edits.vrfs import VrfPlaces
@@ -71,11 +70,6 @@ class Left(NamedTuple):
     layer: dict[int, Laid]
 
 
-def facts_of_sites(names: Mapping[int, str]) -> dict[int, Mapping[str, str]]:
-    """`local_facts` of sites that a service named, by locid."""
-    return {locid: local_facts(name, "") for locid, name in names.items()}
-
-
 class _HistoryLine(msgspec.Struct):
     """A line of the history that is not written yet: the next edit may belong to it."""
 
@@ -85,67 +79,6 @@ class _HistoryLine(msgspec.Struct):
     after: Content | None
     outcome: str
     at: str
-
-
-def local_facts(name: str, time_zone: str) -> Mapping[str, str]:
-    """What the custom layer says of a site besides the fields of its place: facts by their names."""
-    return {"site": name, **({"time_zone": time_zone} if time_zone else {})}
-
-
-#: The file of a name that no file gave.
-BY_HAND = "by hand"
-
-
-class SiteNames:
-    """The names of the file applied last, and those given by hand, within one transaction of edits.db; and time zones.
-
-    Each stands with the number that its geolocation has on this machine: the service's later one does not touch it.
-    """
-
-    def __init__(self, database: "Database") -> None:
-        self._database = database
-
-    def all(self) -> dict[str, Named]:
-        """The geolocation of each name, and the time zone."""
-        return {name: Named(*row) for name, *row in self._database.execute("SELECT name, locid, time_zone FROM sites")}
-
-    def locids(self) -> dict[str, int]:
-        """The geolocation of each name."""
-        return {name: named.locid for name, named in self.all().items()}
-
-    def of_numbers(self) -> dict[int, Mapping[str, str]]:
-        """What answers say of each geolocation with a name, by its number on this machine and by the service's."""
-        sql = f"SELECT name, time_zone, locid, number FROM sites JOIN places ON id = locid WHERE {LIVING}"  # noqa: S608 - ours
-        return {
-            number: local_facts(name, zone)
-            for name, zone, *numbers in self._database.execute(sql)
-            for number in numbers
-            if number is not None
-        }
-
-    def by_hand(self) -> set[str]:
-        """The names that no file has had so far."""
-        return {row["name"] for row in self._database.query("SELECT name FROM sites WHERE file = ?", (BY_HAND,))}
-
-    def belong(self, names: Collection[str], file: str) -> None:
-        """Note that these names are a file's now, if they were given by hand."""
-        for name in self.by_hand().intersection(names):
-            self._database.execute("UPDATE sites SET file = ? WHERE name = ?", (file, name))
-
-    def replace(self, names: Mapping[str, Named], *, file: str) -> None:
-        """Keep these names and no others; ``file`` is where they are from. What stays as it is is not touched."""
-        before = self.all()
-        # All that go, before any that come: a locid may pass from one name to another.
-        for name, named in before.items():
-            if name not in names or names[name].locid != named.locid:
-                self._database.execute("DELETE FROM sites WHERE name = ?", (name,))
-        for name, named in names.items():
-            if name not in before or before[name].locid != named.locid:
-                insert(
-                    self._database, "sites", {"name": name, **named._asdict(), "file": file, "applied_at": now_text()}
-                )
-            elif before[name] != named:
-                self._database.execute("UPDATE sites SET time_zone = ? WHERE name = ?", (named.time_zone, name))
 
 
 class EditSession:

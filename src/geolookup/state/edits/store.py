@@ -64,7 +64,6 @@ class Edits:
 
     def __init__(self, home: str, name: str = "edits.db") -> None:
         self.path = os.path.join(home, name)
-        self._keeper: int | None = None
         self._kept: tuple[seal.Sealed, int] | None = None
 
     def stamp(self) -> tuple[Stamp | None, ...]:
@@ -87,50 +86,30 @@ class Edits:
 
     @contextlib.contextmanager
     def kept_open(self) -> Iterator[None]:
-        """Have all transactions of this thread use one connection: to open the file costs as much as to write to it."""
-        self._keeper = threading.get_ident()
-        try:
+        """Have all transactions of this thread use one connection: to open the file costs more than to write to it."""
+        with contextlib.ExitStack() as opened:
+            if self.exists():
+                self._kept = opened.enter_context(self._connected(RUN_WAIT_S)), threading.get_ident()
+                opened.callback(setattr, self, "_kept", None)
             yield
-        finally:
-            self._keeper = None
-            self._let_go()
-
-    def _let_go(self) -> None:
-        if self._kept is not None:
-            self._kept[0].close()
-            self._kept = None
 
     @contextlib.contextmanager
     def _connected(self, wait_s: float, *, to_read: bool = False) -> Iterator[seal.Sealed]:
-        """A connection: that which is kept, unless it is in use, or another file is there by now; else a new one.
+        """A connection: that which is kept, unless it is in use; else a new one.
 
         One to read never writes, but what a crash left half done, which must be undone before anything can be read.
         """
-        is_keeper = self._keeper == threading.get_ident() and not (to_read and self._kept is None)
-        if is_keeper and self._kept is not None and self._kept[1] != self._inode() and not self._kept[0].in_transaction:
-            self._let_go()
-        if not is_keeper or (self._kept is not None and self._kept[0].in_transaction):
-            with contextlib.closing(self._connect(wait_s)) as connection:
-                if to_read:
-                    connection.execute("PRAGMA query_only = on")
-                yield connection
-            return
-        if self._kept is None:
-            self._kept = self._connect(wait_s), self._inode()
-        self._kept[0].execute(f"PRAGMA busy_timeout = {wait_s * 1000:.0f}")
-        try:
+        if self._kept is not None and self._kept[1] == threading.get_ident() and not self._kept[0].in_transaction:
+            self._kept[0].execute(f"PRAGMA busy_timeout = {wait_s * 1000:.0f}")
             yield self._kept[0]
-        except BaseException:
-            self._let_go()  # with what may be left of its transaction
-            raise
-
-    def _connect(self, wait_s: float) -> seal.Sealed:
+            return
         is_uri = not os.access(self.path, os.W_OK)
         file = f"file:{quote(self.path)}?mode=ro" if is_uri else self.path
-        return sqlite3.connect(file, uri=is_uri, timeout=wait_s, isolation_level=None, factory=seal.Sealed)
-
-    def _inode(self) -> int:
-        return os.stat(self.path).st_ino if self.exists() else 0
+        opened = sqlite3.connect(file, uri=is_uri, timeout=wait_s, isolation_level=None, factory=seal.Sealed)
+        with contextlib.closing(opened) as connection:
+            if to_read:
+                connection.execute("PRAGMA query_only = on")
+            yield connection
 
     @contextlib.contextmanager
     def transaction(self, *, wait_s: float = RUN_WAIT_S, may_be_new: bool = True) -> Iterator["Database"]:

@@ -3,11 +3,12 @@
 A place is known by its VRF and its name. Its number lies below those of all other places of this machine.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
 from geolookup.model.types import PROVISIONAL_LOCID, Geolocation, IPBlock
+from geolookup.state.edits.names import local_facts
 from geolookup.state.edits.outbox.history import begin_step, insert_history
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import content_column, described, geolocation, read_content
@@ -48,28 +49,27 @@ class VrfPlaces:
         """The names of the VRFs, each with the counter of edits when it changed last."""
         return {row["name"]: row["edits"] for row in self._database.query("SELECT name, edits FROM vrfs")}
 
-    def places(self, vrf: str) -> dict[str, Geolocation]:
-        """The places of a VRF by their names."""
-        return dict(self._places(vrf))
+    def _rows(self, vrf: str, name: str | None = None) -> Iterator[tuple[int, str, str, str]]:
+        sql = "SELECT id, name, content, time_zone FROM vrf_places WHERE vrf = ? AND name = ifnull(?, name) ORDER BY id"
+        yield from self._database.execute(sql, (vrf, name))
 
-    def _places(self, vrf: str) -> Iterator[tuple[str, Geolocation]]:
-        sql = "SELECT id, name, content FROM vrf_places WHERE vrf = ? ORDER BY id"
-        for number, name, content in self._database.execute(sql, (vrf,)):
-            found = read_content(content)
-            assert found is not None
-            yield name, geolocation(locid_of_row(number), found)
+    def places(self, vrf: str, name: str | None = None) -> dict[str, Geolocation]:
+        """The places of a VRF, or the one of a name, by their names."""
+        found = {}
+        for number, each, text, _ in self._rows(vrf, name):
+            content = read_content(text)
+            assert content is not None
+            found[each] = geolocation(locid_of_row(number), content)
+        return found
 
-    def time_zones(self, vrf: str) -> dict[str, str]:
+    def time_zones(self, vrf: str, name: str | None = None) -> dict[str, str]:
         """The time zone of each place of a VRF that has one, by its name."""
-        sql = "SELECT name, time_zone FROM vrf_places WHERE vrf = ? AND time_zone <> ''"
-        return dict(self._database.execute(sql, (vrf,)).fetchall())
+        return {each: zone for _, each, _, zone in self._rows(vrf, name) if zone}
 
-    def place(self, vrf: str, name: str) -> Geolocation | None:
-        """One place of a VRF, None if there is none of that name."""
-        sql = "SELECT id, content FROM vrf_places WHERE vrf = ? AND name = ?"
-        row = self._database.execute(sql, (vrf, name)).fetchone()
-        found = None if row is None else read_content(row[1])
-        return None if row is None or found is None else geolocation(locid_of_row(row[0]), found)
+    def facts(self, vrf: str) -> dict[int, Mapping[str, str]]:
+        """What answers say of the places of a VRF besides their fields, by locid."""
+        rows = self._rows(vrf)
+        return {locid_of_row(number): {**local_facts(name, zone), "vrf": vrf} for number, name, _, zone in rows}
 
     def owner(self, vrf: str, block: IPBlock, *, but: str) -> str | None:
         """The name of another place of the VRF that has exactly this block; None if none has.
@@ -86,7 +86,7 @@ class VrfPlaces:
     ) -> int:
         """Have a place be so, a new one if there is none of that name: its locid. A ``time_zone`` of None stays."""
         self._touch(vrf)
-        column, had = content_column(content), self._time_zone(vrf, name)
+        column, had = content_column(content), self.time_zones(vrf, name).get(name, "")
         zone = had if time_zone is None else time_zone
         if before is None:
             values = {"vrf": vrf, "name": name, "content": column, "time_zone": zone}
@@ -98,15 +98,10 @@ class VrfPlaces:
         self._record(vrf, name, locid, (before, had), (content, zone))
         return locid
 
-    def _time_zone(self, vrf: str, name: str) -> str:
-        sql = "SELECT time_zone FROM vrf_places WHERE vrf = ? AND name = ?"
-        row = self._database.execute(sql, (vrf, name)).fetchone()
-        return "" if row is None else str(row[0])
-
     def remove(self, vrf: str, name: str, before: Geolocation) -> None:
         """Remove a place; a VRF without any stays known, and its addresses are those of the global table."""
         self._touch(vrf)
-        had = self._time_zone(vrf, name)
+        had = self.time_zones(vrf, name).get(name, "")
         self._database.conn.execute("DELETE FROM vrf_places WHERE vrf = ? AND name = ?", (vrf, name))
         self._record(vrf, name, before.locid, (before, had), (None, ""))
 

@@ -22,11 +22,11 @@ from geolookup.state.base.clock import now_text, wall
 from geolookup.state.base.current import Current, generation_path, overlay_path, parse_current
 from geolookup.state.base.parts import FLEET, FLEET_JOINED, FLEET_ROOT, has_service, parts_of, snapshot_path
 from geolookup.state.base.vrfs import vrf_files
+from geolookup.state.edits.names import SiteNames
 from geolookup.state.edits.outbox.operations import describe
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import content_of
 from geolookup.state.edits.outbox.row import PENDING_STATES, State
-from geolookup.state.edits.session import SiteNames
 from geolookup.state.edits.store import Edits
 from geolookup.state.edits.vrfs import VrfPlaces
 from geolookup.state.publishing import restore as edits_restore

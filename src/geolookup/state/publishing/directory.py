@@ -164,7 +164,7 @@ class StateDirectory:
 
     def upstream_url(self) -> str | None:
         """The upstream that this state belongs to: the one pushed to, else the one pulled from; None without either."""
-        return self.local.upstream_url() or self.service_url()
+        return self.local.setting(UPSTREAM_URL) or self.service_url()
 
     def remember_upstream(self, url: str) -> None:
         """Note that this state belongs to an upstream."""

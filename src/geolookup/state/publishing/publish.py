@@ -29,7 +29,7 @@ from geolookup.state.base.marks import Begun
 from geolookup.state.base.parts import has_service, is_received
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.local import LocalEdits
-from geolookup.state.edits.session import facts_of_sites
+from geolookup.state.edits.names import facts_of_sites
 from geolookup.state.generations import retention
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.recovery import MEMORY, advanced, memory_text, remembered
@@ -147,9 +147,9 @@ class Publish:
         if is_received(record):
             return self._stamped(generation)
         if self.current is not None:
-            self.local.require_newest(edits=self.current.edits, counter=self.current.pushed)
+            self.local.edits.require_newest(edits=self.current.edits, counter=self.current.pushed)
         custom, sites = cache.named()
-        layer, edits, names = self.local.named(custom, Begun.of(record))
+        layer, edits, names = self.local.laid_over(custom, Begun.of(record))
         return self.draft(generation, list(layer.values()), edits, record, {**facts_of_sites(sites), **names})
 
     def draft(

@@ -33,7 +33,7 @@ from geolookup.state.base.parts import (
 from geolookup.state.edits.carry import carry_over
 from geolookup.state.edits.outbox.baselines import keep_published
 from geolookup.state.edits.outbox.ledger import Ledger
-from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.outbox.outbox import UPSTREAM_URL, Outbox
 from geolookup.state.generations import retention
 from geolookup.state.generations.assemble import StackedSource, about_of, assemble, entries_with, receive
 from geolookup.state.generations.cache import Cache, digest
@@ -147,7 +147,7 @@ class Run:
 
     def upstream_url(self) -> str | None:
         """The upstream that this state belongs to: the one pushed to, else the one pulled from; None without either."""
-        pushed_to = self.directory.local.upstream_url()
+        pushed_to = self.directory.local.setting(UPSTREAM_URL)
         return pushed_to if pushed_to is not None or self.current is None else self.current.published.get("url")
 
     def custom_cache(self) -> str | None:

@@ -12,6 +12,7 @@ from geolookup.state.base import files
 from geolookup.state.base.current import Current
 from geolookup.state.base.vrfs import ListedVrf, encoded, folder, layer_path, list_path, read_vrfs
 from geolookup.state.edits.local import LocalEdits
+from geolookup.state.edits.vrfs import VrfPlaces
 from geolookup.state.generations.assemble import link_file
 from geolookup.state.generations.retention import temporary_path
 
@@ -39,13 +40,13 @@ class VrfsOfEdits:
 
         :raises EditsDamagedError: if edits.db is damaged
         """
-        return self._local.vrf_revisions()
+        return self._local.of_vrfs(VrfPlaces.revisions)
 
     def write(self, name: str, path: str) -> None:
         """See `Vrfs`."""
-        places = self._local.vrf_places(name)
+        places, facts = self._local.of_vrfs(lambda vrfs: (vrfs.places(name), vrfs.facts(name)))
         builder = IndexBuilder("custom", records=bool(places))
-        builder.add_places([(place, False) for place in places.values()], self._local.vrf_facts(name))
+        builder.add_places([(place, False) for place in places.values()], facts)
         builder.write(path)
 
 

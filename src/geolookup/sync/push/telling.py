@@ -4,6 +4,7 @@ import functools
 from collections.abc import Mapping
 
 from geolookup.model.fields import FIELD_NAMES
+from geolookup.state.edits.names import SiteNames
 from geolookup.state.edits.outbox.kept import Kept
 from geolookup.state.edits.outbox.ledger import EDIT, Ledger
 from geolookup.state.edits.outbox.operations import describe
@@ -12,7 +13,6 @@ from geolookup.state.edits.outbox.row import OutboxRow
 from geolookup.state.edits.places.choosing import anew, offered
 from geolookup.state.edits.places.place import Content
 from geolookup.state.edits.places.reconcile import Hold
-from geolookup.state.edits.session import SiteNames
 
 _MOST_NAMED = 5
 

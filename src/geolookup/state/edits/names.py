@@ -1,0 +1,78 @@
+"""The names of sites, and their time zones: local knowledge, of which no service hears."""
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from geolookup.state.base.clock import now_text
+from geolookup.state.edits.outbox.kept import LIVING
+from geolookup.state.edits.outbox.schema import insert
+from geolookup.state.edits.steps import Named
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+
+def local_facts(name: str, time_zone: str) -> Mapping[str, str]:
+    """What the custom layer says of a site besides the fields of its place: facts by their names."""
+    return {"site": name, **({"time_zone": time_zone} if time_zone else {})}
+
+
+def facts_of_sites(names: Mapping[int, str]) -> dict[int, Mapping[str, str]]:
+    """`local_facts` of sites that a service named, by locid."""
+    return {locid: local_facts(name, "") for locid, name in names.items()}
+
+
+#: The file of a name that no file gave.
+BY_HAND = "by hand"
+
+
+class SiteNames:
+    """The names of the file applied last, and those given by hand, within one transaction of edits.db; and time zones.
+
+    Each stands with the number that its geolocation has on this machine: the service's later one does not touch it.
+    """
+
+    def __init__(self, database: "Database") -> None:
+        self._database = database
+
+    def all(self) -> dict[str, Named]:
+        """The geolocation of each name, and the time zone."""
+        return {name: Named(*row) for name, *row in self._database.execute("SELECT name, locid, time_zone FROM sites")}
+
+    def locids(self) -> dict[str, int]:
+        """The geolocation of each name."""
+        return {name: named.locid for name, named in self.all().items()}
+
+    def of_numbers(self) -> dict[int, Mapping[str, str]]:
+        """What answers say of each geolocation with a name, by its number on this machine and by the service's."""
+        sql = f"SELECT name, time_zone, locid, number FROM sites JOIN places ON id = locid WHERE {LIVING}"  # noqa: S608 - ours
+        return {
+            number: local_facts(name, zone)
+            for name, zone, *numbers in self._database.execute(sql)
+            for number in numbers
+            if number is not None
+        }
+
+    def by_hand(self) -> set[str]:
+        """The names that no file has had so far."""
+        return {row["name"] for row in self._database.query("SELECT name FROM sites WHERE file = ?", (BY_HAND,))}
+
+    def belong(self, names: Collection[str], file: str) -> None:
+        """Note that these names are a file's now, if they were given by hand."""
+        for name in self.by_hand().intersection(names):
+            self._database.execute("UPDATE sites SET file = ? WHERE name = ?", (file, name))
+
+    def replace(self, names: Mapping[str, Named], *, file: str) -> None:
+        """Keep these names and no others; ``file`` is where they are from. What stays as it is is not touched."""
+        before = self.all()
+        # All that go, before any that come: a locid may pass from one name to another.
+        for name, named in before.items():
+            if name not in names or names[name].locid != named.locid:
+                self._database.execute("DELETE FROM sites WHERE name = ?", (name,))
+        for name, named in names.items():
+            if name not in before or before[name].locid != named.locid:
+                insert(
+                    self._database, "sites", {"name": name, **named._asdict(), "file": file, "applied_at": now_text()}
+                )
+            elif before[name] != named:
+                self._database.execute("UPDATE sites SET time_zone = ? WHERE name = ?", (named.time_zone, name))

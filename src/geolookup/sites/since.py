@@ -185,7 +185,7 @@ class Since:
         for line in lines:
             if line.vrf == vrf and vrf:
                 self._places.setdefault(line.name, []).append(line)
-            elif not vrf and not line.vrf and line.place is not None:
+            elif not vrf and not line.vrf and line.place:
                 self._places.setdefault(session.shown(line.place), []).append(line)
             for name, (was, became) in () if vrf else line.names.items():
                 if was is not None:

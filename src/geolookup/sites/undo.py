@@ -17,7 +17,7 @@ from geolookup.state.edits.outbox.payload import content_of, values_of
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.places.place import Content
 from geolookup.state.edits.session import EditSession
-from geolookup.state.edits.steps import LayerChange, Named, Step
+from geolookup.state.edits.steps import Named, Step
 
 _MOST_NAMED = 20
 
@@ -48,28 +48,28 @@ class _Target:
     names: Mapping[int, str]
     notes: list[str] = field(default_factory=list)
 
-    def reverse(self, locid: int, change: LayerChange) -> None:
+    def reverse(self, locid: int, before: Content | None, after: Content | None) -> None:
         """Take one change out of the layer, as far as it is still there."""
         now = self.layer.get(locid)
         who = self.who(locid)
-        if change.before is None or change.after is None:
-            if (now is None) == (change.after is None):
-                self.layer[locid] = change.before
+        if before is None or after is None:
+            if (now is None) == (after is None):
+                self.layer[locid] = before
             return
         if now is None:
             self.notes.append(f"{who} is gone since: what was changed of it stays as it is")
             return
         fields = dict(now.fields)
         sent, kept = self.stored.get(locid, ({}, {}))
-        for name, was in change.before.fields.items():
-            became = change.after.fields[name]
+        for name, was in before.fields.items():
+            became = after.fields[name]
             if was == became or fields[name] == was:
                 continue
             if fields[name] == became or (sent.get(name) == became and kept.get(name) == fields[name]):
                 fields[name] = was
             else:
                 self.notes.append(f"{name} of {who} was changed again since: it stays {fields[name]!r}")
-        added, removed = change.after.blocks - change.before.blocks, change.before.blocks - change.after.blocks
+        added, removed = after.blocks - before.blocks, before.blocks - after.blocks
         self.layer[locid] = Content(values_of(fields), (now.blocks - added) | removed)
 
     def who(self, locid: int) -> str:
@@ -116,15 +116,17 @@ def undo(editor: Editor, *, edits: Sequence[int] = (), last: int = 1) -> Undone:
     with editor.sessions.transaction() as session:
         steps = [] if edits else session.steps.newest(last)
         rows = [_undoable(session.outbox.row(number)) for number in sorted(set(edits), reverse=True)]
-        changes = [_of_row(session, row) for row in rows]
-        changes += [change for step in steps for change in reversed(step.changes)]
+        now = session.steps.now
+        changes = [(now(row.locid), row.intent.base, row.intent.applied(row.intent.base)) for row in rows]
+        lines = (line for step in steps for line in reversed(step.changes))
+        changes += [(line.place, line.before, line.after) for line in lines]
         before = custom_layer(editor)
         names = {locid: name for name, locid in editor.sites().items()}
         target = _Target({locid: content_of(place) for locid, place in before.items()}, editor.stored(), names)
-        for change in changes:
-            target.reverse(session.shown(change.place), change)
+        for place, was, became in changes:
+            target.reverse(session.shown(place), was, became)
         target.require_blocks_free()
-        touched = dict.fromkeys(session.shown(change.place) for change in reversed(changes))
+        touched = dict.fromkeys(session.shown(place) for place, _, _ in reversed(changes))
         found = take_back(editor, {locid: target.layer.get(locid) for locid in touched}, names)
         made = _make(editor, session, [*found, *_changes(editor, target, touched, session.forgotten())])
         put_back = _put_names_back(session, steps)
@@ -174,11 +176,6 @@ def _undoable(row: OutboxRow) -> OutboxRow:
     if row.state in PERSON_STATES:
         raise EditError(f"edit {row.id} is {row.state}: `geolookup outbox drop {row.id}` gives it up")
     return row
-
-
-def _of_row(session: EditSession, row: OutboxRow) -> LayerChange:
-    base = row.intent.base
-    return LayerChange(place=session.steps.now(row.locid), before=base, after=row.intent.applied(base))
 
 
 def _changes(editor: Editor, target: _Target, touched: Iterable[int], forgotten: set[int]) -> list[Change]:

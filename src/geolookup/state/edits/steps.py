@@ -4,7 +4,6 @@ An edit of the history says what the geolocation was before it and after it, so 
 regardless of what became of its edits since.
 """
 
-import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -47,28 +46,29 @@ def vrf_place(line: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LayerChange:
-    """One geolocation, by its number here, before and after: None stands for one that does not exist then."""
+class Line:
+    """A line of the history that changed a geolocation, or (``vrf`` and ``name``) a place of a VRF; or gave names.
 
+    ``place`` is its number here by now, 0 of names. ``names`` are as those of a `Step`, ``was_zone`` is the time zone
+    that a place of a VRF had. ``who`` did it at ``at``, ``via`` says from where.
+    """
+
+    number: int
+    at: str
+    who: str
+    via: str
     place: int
     before: Content | None
     after: Content | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VrfPlaceChange:
-    """A place of a VRF, by its name, before and after; None where it is not. ``was_zone`` is its time zone before."""
-
-    vrf: str
-    name: str
-    before: Content | None
-    after: Content | None
-    was_zone: str
+    vrf: str = ""
+    name: str = ""
+    was_zone: str = ""
+    names: Mapping[str, tuple[Named | None, Named | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """The changes of one transaction: to geolocations, oldest first, and to the names of sites.
+    """The changes of one transaction: to geolocations, to places of VRFs, oldest first, and to the names of sites.
 
     ``names`` has each name that changed, with what it stood for before and after, or None.
     ``who`` began it at ``at``, ``via`` says from where.
@@ -78,29 +78,8 @@ class Step:
     at: str
     who: str
     via: str
-    changes: tuple[LayerChange, ...]
-    names: Mapping[str, tuple[Named | None, Named | None]]
-    vrfs: tuple[VrfPlaceChange, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """A line of the history that changed a geolocation, or (``vrf`` and ``name``) a place of a VRF; or gave names.
-
-    ``place`` is its number here by now. ``names`` are as those of a `Step`, ``was_zone`` as that of a `VrfPlaceChange`.
-    ``who`` did it at ``at``, ``via`` says from where.
-    """
-
-    number: int
-    at: str
-    who: str
-    via: str
-    place: int | None
-    before: Content | None
-    after: Content | None
-    vrf: str = ""
-    name: str = ""
-    was_zone: str = ""
+    changes: tuple[Line, ...]
+    vrfs: tuple[Line, ...]
     names: Mapping[str, tuple[Named | None, Named | None]]
 
 
@@ -127,17 +106,11 @@ class Steps:
         lines = [self._line(row) for row in found if row["before"] is not None or row["after"] is not None]
         return [line for line in lines if place in (None, line.place)]
 
-    @functools.cached_property
-    def _renumbered(self) -> Mapping[int, list[tuple[int, int]]]:
-        found: dict[int, list[tuple[int, int]]] = {}
-        for former, line, place in self._database.execute("SELECT former, line, place FROM renumbered ORDER BY line"):
-            found.setdefault(former, []).append((line, place))
-        return found
-
     def now(self, place: int, line: int | None = None) -> int:
         """The number here of a place, also if it was created again, by the one that it had, or had in a ``line``."""
-        if line is not None:
-            place = next((now for newest, now in self._renumbered.get(place, ()) if line <= newest), place)
+        sql = "SELECT place FROM renumbered WHERE former = ? AND line >= ? ORDER BY line LIMIT 1"
+        for (now,) in self._database.execute(sql, (place, line)):
+            place = int(now)
         sql = "SELECT again FROM places WHERE id = ? AND again IS NOT NULL"
         while (found := self._database.execute(sql, (place,)).fetchone()) is not None:
             (place,) = found
@@ -190,23 +163,20 @@ class Steps:
         self._database.execute("UPDATE steps SET undoes = ? WHERE id = ?", (steps[0] if steps else 0, by))
 
     def _read(self, number: int) -> Step:
-        changes: list[LayerChange] = []
-        vrfs: list[VrfPlaceChange] = []
+        sql = "SELECT * FROM history WHERE step = ? ORDER BY id"
+        lines = [self._line(row) for row in self._database.query(sql, (number,))]
         names: dict[str, tuple[Named | None, Named | None]] = {}
-        at = by = via = ""
-        for row in self._database.query("SELECT * FROM history WHERE step = ? ORDER BY id", (number,)):
-            line = self._line(row)
-            at, by, via = min(at or line.at, line.at), line.who, line.via
-            for name, (was, became) in line.names.items():
-                names[name] = names.get(name, (was,))[0], became
-            if line.vrf:
-                change = VrfPlaceChange(
-                    vrf=line.vrf, name=line.name, before=line.before, after=line.after, was_zone=line.was_zone
-                )
-                vrfs.append(change)
-            elif line.place is not None:
-                changes.append(LayerChange(place=line.place, before=line.before, after=line.after))
-        return Step(number=number, at=at, who=by, via=via, changes=tuple(changes), names=names, vrfs=tuple(vrfs))
+        for name, (was, became) in (each for line in lines for each in line.names.items()):
+            names[name] = names.get(name, (was,))[0], became
+        return Step(
+            number=number,
+            at=min((line.at for line in lines), default=""),
+            who=lines[-1].who if lines else "",
+            via=lines[-1].via if lines else "",
+            changes=tuple(line for line in lines if line.place and not line.vrf),
+            vrfs=tuple(line for line in lines if line.vrf),
+            names=names,
+        )
 
     def _named(self, found: Any, line: int) -> Named | None:
         named = as_named(found)
@@ -228,7 +198,7 @@ class Steps:
             at=row["at"],
             who=row["who"] or "somebody",
             via=row["via"] or "",
-            place=None if row["place"] is None else self.now(row["place"], number),
+            place=0 if row["place"] is None else self.now(row["place"], number),
             vrf=whose.get("vrf", ""),
             name=whose.get("name", ""),
             was_zone=(decoded(row["before"]) or {}).get("time_zone", "") if whose and row["before"] else "",

@@ -4,11 +4,10 @@ A push sends what leads to the target alone, so others cost no request. But a de
 give a place another number, and an outbox with edits that undo each other is hard to read.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from geolookup.state.edits.outbox.row import OutboxRow
-from geolookup.state.edits.places.place import Blocks, Content
+from geolookup.state.edits.places.place import Content
 
 _ANY = Content(())
 
@@ -27,14 +26,8 @@ def superfluous(rows: Sequence[OutboxRow], wanted: Mapping[int, Content | None])
     # What no service has heard of is forgotten as it is deleted, with all of its edits.
     unheard = {row.locid for row in rows if row.intent.what == "create" and row.never_sent}
     rows = [row for row in rows if row.locid not in unheard or wanted.get(row.locid, _ANY) is not None]
-    while True:
-        gone = {row.id for cut in cuts.values() for row in cut}
-        if not gone:
-            return []
-        stuck = _stuck(cuts, [row for row in rows if row.id not in gone])
-        if not stuck:
-            return [row for row in rows if row.id in gone]
-        cuts = {locid: cut for locid, cut in cuts.items() if locid not in stuck}
+    gone = {row.id for cut in cuts.values() for row in cut}
+    return [row for row in rows if row.id in gone]
 
 
 def _since(unsent: list[OutboxRow], content: Content | None) -> list[OutboxRow]:
@@ -49,24 +42,3 @@ def _since(unsent: list[OutboxRow], content: Content | None) -> list[OutboxRow]:
             break
         first, now = first + 1, row.intent.applied(now)
     return unsent[first:] or [row for row in unsent[-1:] if row.intent.what == "delete"]
-
-
-def _stuck(cuts: Mapping[int, Iterable[OutboxRow]], left: Iterable[OutboxRow]) -> set[int]:
-    """The geolocations that would get back a block which an edit of another one takes, and which stays."""
-    takers: dict[Any, list[OutboxRow]] = {}
-    for row in left:
-        takers.setdefault(row.intent.new, []).append(row)
-    return {
-        locid
-        for locid, cut in cuts.items()
-        for row in cut
-        for block in _freed(row)
-        if any(other.id > row.id and other.locid != locid for other in takers.get(block, ()))
-    }
-
-
-def _freed(row: OutboxRow) -> Blocks:
-    if row.intent.what == "delete":
-        return frozenset() if row.intent.base is None else row.intent.base.blocks
-    found: Blocks = row.intent.takes
-    return found

@@ -284,7 +284,7 @@ def _write(ledger: Ledger, kept: Kept, place: Place, hold: Any, start: Start, na
     is_new = place.number is None and all(row.never_sent for row in kept.rows.values())
     if hold is None and kept.hold is None and place == kept.place and (is_new or not kept.rows):
         return
-    problem = None if hold is None else why_held(replace(kept, place=place), hold, names, said=kept.said)
+    problem = None if hold is None else why_held(replace(kept, place=place), hold, names)
     after = ledger.save(kept, place, hold=hold, problem=problem, counter=counter)
     told = False
     for number, row in kept.rows.items():

@@ -61,11 +61,11 @@ _MOST_S = 0.25
 class Job:
     """A place on its way: ``theirs`` is what the service has of it, as far as is known, once it was ``looked`` at.
 
-    It ``leaves`` the blocks that it gives up and may have still.
-    ``conclusive`` is true if a conclusive list said so, and nothing was sent since. ``refused`` is the request that the
-    service said no to, with its words, until a look has told whether that is so. ``banned`` are blocks that it does not
-    take back. ``put_off`` is true if the newest request was to be sent at another time, ``repeated`` if it was
-    sent before, and nobody knows what became of that. ``listed`` is true once a complete list was read for it alone.
+    It ``leaves`` the blocks that it gives up and may have still. ``conclusive`` is true if a conclusive list said
+    so, and nothing was sent since. ``refused`` is the request that the service said no to, until a look has told
+    whether that is so. ``banned`` are blocks that it does not take back. ``put_off`` is true if the newest request
+    was to be sent at another time, ``repeated`` if it was sent before, and nobody knows what became of that.
+    ``listed`` is true once a complete list was read for it alone.
     """
 
     kept: Kept
@@ -78,8 +78,8 @@ class Job:
     put_off: bool = False
     repeated: bool = False
     leaves: Blocks = frozenset()
-    refused: tuple[Request, UpstreamRefusedError] | None = None
-    banned: dict[Any, tuple[Request, UpstreamRefusedError]] = field(default_factory=dict)
+    refused: Request | None = None
+    banned: dict[Any, Request] = field(default_factory=dict)
 
 
 _as_it_is: Callable[[Job], tuple[Any, ...]] = attrgetter(*Job.__slots__)
@@ -357,7 +357,7 @@ class Courier:
                 continue
             if job.banned:
                 with self._ledger() as ledger:
-                    self._refuse(ledger, job, *next(iter(job.banned.values())), job.theirs)
+                    self._refuse(ledger, job, next(iter(job.banned.values())), job.theirs)
                 return True
             others = {place for block in self._busy(job) for place in self._leaving.get(block, ())}
             blockers = [place for place in others if place in self._jobs and self._jobs[place].over]
@@ -526,20 +526,15 @@ class Courier:
         )
 
     def _hold(self, ledger: Ledger, job: Job, hold: Hold) -> None:
-        said = None if job.refused is None else str(job.refused[1])
-        kept = replace(job.kept, said=said or job.kept.said)
-        problem = why_held(kept, hold, self._names, said=kept.said)
-        place = kept.place
+        place = job.kept.place
         if hold.reason in ("another", "gone") and place.number is not None:
             place = place.unbound
-        self._save(ledger, job, kept, place, problem, hold=hold)
+        self._save(ledger, job, job.kept, place, why_held(job.kept, hold, self._names), hold=hold)
         job.over = True
 
-    def _refuse(
-        self, ledger: Ledger, job: Job, request: Request, error: UpstreamRefusedError, theirs: Content | None = None
-    ) -> None:
+    def _refuse(self, ledger: Ledger, job: Job, request: Request, theirs: Content | None = None) -> None:
         """Hold a place for what the service said no to."""
-        job.refused = request, error
+        job.refused = request
         job.kept = replace(job.kept, place=replace(job.kept.place, refused=request))
         listed = {} if self._seen is None else self._seen.listed
         having = {number: content_of(place) for number, place in listed.items() if request.new in place.ipblocks}
@@ -643,24 +638,24 @@ class Courier:
     def _refused(self, ledger: Ledger, job: Job, errand: Errand) -> None:
         """The service said no: to a create, something is in the way that this very request may have made."""
         error: UpstreamRefusedError = errand.answer
-        request = job.kept.place.requests[-1]
+        request = replace(job.kept.place.requests[-1], said=str(error))
         lately = any(each.known and self._left_s(each) > 0 for each in job.kept.place.requests)
         if (request.what == "create" and (error.status == 409 or job.repeated)) or (error.status == 404 and lately):
             self._unknown(ledger, job, error)
             return
         if request.what == "create":
             job.kept = self._withdrawn(ledger, job.kept)
-            self._refuse(ledger, job, request, error)
+            self._refuse(ledger, job, request)
             return
         job.kept = ledger.save(job.kept, ledger.ended(job.kept.place))
-        job.refused, job.looked, job.conclusive = (request, error), False, False
+        job.refused, job.looked, job.conclusive = request, False, False
         # Whose it is, only a complete list tells: one for all of a push.
         self._must_list = self._must_list or (error.status == 409 and bool(request.new) and self._seen is None)
 
     def _after_refusal(self, ledger: Ledger, job: Job, look: Look) -> None:
         """What the service has now tells whether it did what it refused."""
-        assert job.refused is not None
-        request, error = job.refused
+        request = job.refused
+        assert request is not None
         theirs = None if look.another else look.content
         kept = job.kept
         job.refused = None
@@ -672,9 +667,9 @@ class Courier:
             return
         job.kept = self._withdrawn(ledger, kept)
         if request.what == "add" and request.new not in {intent.new for intent in kept.place.intents}:
-            job.banned[request.new] = request, error  # the others that it took must come back first
+            job.banned[request.new] = request  # the others that it took must come back first
             return
-        self._refuse(ledger, job, request, error, theirs)
+        self._refuse(ledger, job, request, theirs)
 
 
 def _guesses(place: Place) -> Iterator[Mapping[str, Any]]:

@@ -65,11 +65,8 @@ def _candidates(hold: Hold) -> str:
     return ", or ".join([*words, *(str(number) for number, _ in found[_MOST_NAMED:])])
 
 
-def why_held(kept: Kept, hold: Hold, names: Names, *, said: str | None = None) -> str:
-    """The reason of a hold, and what a person may do about it, with `EDIT` for the number of each edit.
-
-    :param said: the service's words, if it refused
-    """
+def why_held(kept: Kept, hold: Hold, names: Names) -> str:
+    """The reason of a hold, and what a person may do about it, with `EDIT` for the number of each edit."""
     who, number = names.of(kept), hold.number
     theirs = words_of(hold.theirs)
     if any(each.what == "delete" for each in kept.place.intents):
@@ -79,6 +76,7 @@ def why_held(kept: Kept, hold: Hold, names: Names, *, said: str | None = None) -
     else:
         gone = f"{who} is gone from the service, deleted by somebody"
     is_lost = hold.reason == "not shown" and hold.theirs is None
+    said = "" if kept.place.refused is None else kept.place.refused.said
     is_wanted = bool(anew(kept.place).intents)
     again = "creates it anew" if is_wanted else "takes it for gone: nothing is created or deleted"
     reasons = {

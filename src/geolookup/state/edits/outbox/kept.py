@@ -40,8 +40,6 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     made: int | None = None
     before: int | None = None
     gone: int | None = None
-    #: The words of the service about what it refused.
-    said: str | None = None
 
     @property
     def shown(self) -> int:
@@ -138,7 +136,7 @@ def read_over(database: "Database") -> list[tuple[int, Request]]:
 _READ = {
     name: reader(kind) for name, kind in {"baseline": Content, "owed": Blocks, "refused": Request, "hold": Hold}.items()
 }
-_PLACE = "id, number, lost, baseline, owed, seen, refused, said, hold, doubted, made, before"
+_PLACE = "id, number, lost, baseline, owed, seen, refused, hold, doubted, made, before"
 _read_request = reader(Request)
 
 

@@ -158,7 +158,6 @@ class Ledger:
             values = {
                 "number": place.number,
                 "lost": lost,
-                "said": None if place.refused is None else kept.said,
                 "hold": column(hold),
                 **{name: column(getattr(place, name)) for name in ("baseline", "owed", "refused")},
                 "doubted": int(place.doubted),

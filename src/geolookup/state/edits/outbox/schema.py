@@ -34,12 +34,12 @@ CREATE TABLE steps (id INTEGER PRIMARY KEY, undoes INTEGER, undone_by INTEGER);
 
 -- A place: `id` is its number on this machine, the service's own as long as that is bound to it, else a provisional
 -- one. `baseline` is what the list with the counter `seen` had of it, with the blocks that are `owed`: a delete-all of
--- ours took them. `refused` is a request that the service said no to, `said` its words. `made` and `before` are
--- baselines: of the moment when a person made it, and of the first request to create it. `again` is the place as which
+-- ours took them. `refused` is a request that the service said no to. `made` and `before` are baselines:
+-- of the moment when a person made it, and of the first request to create it. `again` is the place as which
 -- an undo created it again.
 CREATE TABLE places (
     id INTEGER PRIMARY KEY, number INTEGER, lost INTEGER, baseline TEXT, seen INTEGER NOT NULL DEFAULT 0, owed TEXT,
-    refused TEXT, said TEXT, hold TEXT, doubted INTEGER NOT NULL DEFAULT 0, made INTEGER, before INTEGER,
+    refused TEXT, hold TEXT, doubted INTEGER NOT NULL DEFAULT 0, made INTEGER, before INTEGER,
     again INTEGER REFERENCES places (id) ON UPDATE CASCADE
 );
 CREATE INDEX places_number ON places (number);
@@ -50,6 +50,7 @@ CREATE TABLE renumbered (
     former INTEGER NOT NULL, line INTEGER NOT NULL, place INTEGER NOT NULL REFERENCES places (id) ON UPDATE CASCADE
 );
 CREATE INDEX renumbered_place ON renumbered (place);
+CREATE INDEX renumbered_former ON renumbered (former, line);
 -- The journal of edits: what a person asked for, of which place, against which state of it.
 CREATE TABLE outbox (
     id INTEGER PRIMARY KEY, locid INTEGER NOT NULL REFERENCES places (id) ON UPDATE CASCADE, intent TEXT NOT NULL,

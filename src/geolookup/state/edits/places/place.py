@@ -70,12 +70,12 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A request that was sent for a place since the last conclusive list.
 
-    ``before`` is the place as the service had it when this was sent, ``upto`` the newest intent then. ``known`` is true
-    if the service acknowledged it, ``settled`` if the look at hand was begun so long after its end that it can be under
-    way no longer; ``put_off`` if the service asked for it at another time. ``id`` is that of its row, and ``key`` goes
-    along. ``attempted`` and ``ended`` are marks: of the first time that it was sent, and of its end, None as long as it
-    is on its way. ``misnamed`` is true of a create that was answered with a number of another place, or by a service
-    that has moved since.
+    ``before`` is the place as the service had it when this was sent, ``upto`` the newest intent then. ``known`` is
+    true if the service acknowledged it, ``settled`` if the look at hand was begun so long after its end that it can
+    be under way no longer; ``put_off`` if the service asked for it at another time. ``id`` is that of its row, and
+    ``key`` goes along. ``attempted`` and ``ended`` are marks: of the first time that it was sent, and of its end,
+    None as long as it is on its way. ``said`` are the service's words if it refused this. ``misnamed`` is true of a
+    create that was answered with a number of another place, or by a service that has moved since.
     """
 
     what: Literal["create", "put", "add", "replace", "clear", "delete"]
@@ -92,6 +92,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     attempted: Mark | None = None
     ended: Mark | None = None
     misnamed: bool = False
+    said: str = ""
 
     @property
     def touched(self) -> dict[int, Any]:

@@ -194,7 +194,7 @@ class Editor:
             if mine and mine[0].intent.what == "create" and never_sent:
                 for row in mine:
                     session.outbox.change(row.id, state=State.DROPPED, problem="deleted before it was sent")
-                session.forget(shown)
+                session.put(shown, None)
                 session.record("delete", local, shown, content_of(laid.place), None, "forgotten: it was never sent")
                 return
             session.add(Intent(what="delete"), local, shown)

@@ -133,16 +133,14 @@ class EditSession:
     def layer(self) -> dict[int, Laid]:
         """The custom geolocations as the edits leave them, by the locid that lookups show."""
         if self._layer is None:
-            self._layer = self._lay() if self._left is None else dict(self._left)
+            left = self._left
+            self._layer = laid(self.ledger, self.listed.custom, self.listed.begun) if left is None else dict(left)
         return self._layer
 
     @property
     def laid(self) -> dict[int, Laid] | None:
         """The `layer`, if this session had to lay it."""
         return None if self._left is not None else self._layer
-
-    def _lay(self) -> dict[int, Laid]:
-        return laid(self.ledger, self.listed.custom, self.listed.begun)
 
     @property
     def _aliases(self) -> dict[int, int]:
@@ -251,15 +249,17 @@ class EditSession:
         do = "remove it there first (one that is wider or narrower may be added as it is)"
         raise BlockError("; ".join(told), do=do, owners=owners)
 
-    def _own(self, before: Geolocation | None, after: Geolocation | None, shown: int) -> None:
-        """Keep the owners right as an edit changes a geolocation's blocks."""
-        if self._owners is None:
-            return
-        for block in () if before is None else before.ipblocks:
-            if self._owners.get(block) == shown:
-                del self._owners[block]
-        for block in () if after is None else after.ipblocks:
-            self._owners.setdefault(block, shown)
+    def put(self, shown: int, now: Laid | None) -> None:
+        """Have a geolocation be so in the layer, or leave it out."""
+        before = self.layer.pop(shown, None)
+        if now is not None:
+            self.layer[shown] = now
+        if self._owners is not None:
+            for block in () if before is None else before.place.ipblocks:
+                if self._owners.get(block) == shown:
+                    del self._owners[block]
+            for block in () if now is None else now.place.ipblocks:
+                self._owners.setdefault(block, shown)
 
     @staticmethod
     def require_block(block: IPBlock, place: Geolocation) -> None:
@@ -281,17 +281,9 @@ class EditSession:
         if base is not None and intent.what == "add_block":  # with all, a place of many blocks had each in each edit
             intent = replace(intent, base=replace(base, blocks=seen))
         row = self.outbox.add(intent, local)
-        self.layer.pop(shown, None)
-        after = None if content is None else geolocation(shown, content)
-        self._own(None if before is None else before.place, after, shown)
-        if after is not None:
-            self.layer[shown] = Laid(place=after, edits=(*(before.edits if before else ()), row))
+        edits = (*(before.edits if before else ()), row)
+        self.put(shown, None if content is None else Laid(place=geolocation(shown, content), edits=edits))
         self.record(intent.what, local, shown, base, content, str(State.QUEUED), at=row.created_at)
-
-    def forget(self, shown: int) -> None:
-        """Leave out a geolocation that the service never heard of."""
-        gone = self.layer.pop(shown, None)
-        self._own(None if gone is None else gone.place, None, shown)
 
     def pending(self) -> list[OutboxRow]:
         """The edits that have not reached the service, oldest first: those of the layer need not be read again."""
@@ -333,10 +325,6 @@ class EditSession:
             if not row.attempts and row.locid not in self.layer and row.locid not in self._aliases
         }
 
-    def hidden(self) -> set[int]:
-        """The numbers here of what is not in the layer and may come back without the service's noticing."""
-        return self.forgotten() | {self.local(shown) for shown in self.deleted_unsent()}
-
     def take_back(self, rows: Collection[OutboxRow]) -> None:
         """Drop edits that were never sent, as `superfluous` gives them: the newest of their geolocations."""
         before = {row.locid: self.layer.get(self.shown(row.locid)) for row in rows}
@@ -355,7 +343,8 @@ class EditSession:
         """
         before = self.names.all()
         named = {each.locid for each in names.values()}
-        hidden = self.hidden()
+        # What is not in the layer, and may come back without the service's noticing.
+        hidden = self.forgotten() | {self.local(shown) for shown in self.deleted_unsent()}
         gone = {name: each for name, each in before.items() if each.locid in hidden and each.locid not in named}
         after = {**gone, **names}
         changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))

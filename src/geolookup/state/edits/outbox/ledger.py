@@ -231,9 +231,6 @@ class Ledger:
         intents = {intent.id: intent for intent in place.intents}
         for row in kept.rows.values():
             state = found.get(row.id)
-            if row.id in intents and row.intent != intents[row.id]:  # it is made against what a list has shown
-                self.outbox.change(row.id, intent=intents[row.id])
-                row = row.changed(intent=intents[row.id])
             changes: dict[str, Any] = {}
             if state is None:
                 changes = {"state": State.DONE, "concluded": counter, "problem": None}
@@ -249,9 +246,9 @@ class Ledger:
                 changes["acknowledged_at"] = self.outbox.moment
                 if row.intent.what == "delete":
                     changes["number"] = kept.place.number
-            if changes:
-                self.outbox.change(row.id, **changes)
-                row = row.changed(**changes)
+            if row.intent != intents.get(row.id, row.intent):  # it is made against what a list has shown
+                changes["intent"] = intents[row.id]
+            row = self.outbox.changed(row, **changes)
             if state is not None:
                 yield row
 
@@ -270,29 +267,24 @@ class Ledger:
 
     def rewrite(self, kept: Kept, place: Place, *, gone: str | None = None) -> Kept:
         """Write the edits of a place as a choice has made them: changed, added, or given up (``gone`` says why)."""
-        used: set[int] = set()
-        rows = {}
         place = self._renumbered(place)
         if place.id != kept.place.id:
             kept = self.of(place.id)
+        left, rows = dict(kept.rows), {}
         for intent in place.intents:
-            if intent.id in kept.rows and intent.id not in used:
-                row = kept.rows[intent.id]
-                if row.intent != intent:
-                    self.outbox.change(row.id, intent=intent, stored=None, acknowledged_at=None, number=None)
-            else:
+            if (row := left.pop(intent.id, None)) is None:
                 row = self.outbox.add(intent, place.id)
-            used.add(row.id)
-            rows[row.id] = self.outbox.row(row.id)
-        for number, row in kept.rows.items():
-            if number not in used:
-                if row.state == State.DONE:
-                    self.outbox.change(number, concluded=self.outbox.counter)
-                else:
-                    words = row.problem if row.state == State.QUEUED and gone is None else gone
-                    self.outbox.change(number, state=State.DROPPED, problem=words)
-        intents = tuple(row.intent for _, row in sorted(rows.items()))
-        kept = replace(kept, rows=dict(sorted(rows.items())))
+            elif row.intent != intent:
+                row = self.outbox.changed(row, intent=intent, stored=None, acknowledged_at=None, number=None)
+            rows[row.id] = row
+        for number, row in left.items():
+            if row.state == State.DONE:
+                self.outbox.change(number, concluded=self.outbox.counter)
+            else:
+                words = row.problem if row.state == State.QUEUED and gone is None else gone
+                self.outbox.change(number, state=State.DROPPED, problem=words)
+        rows = dict(sorted(rows.items()))
+        kept, intents = replace(kept, rows=rows), tuple(row.intent for row in rows.values())
         # What was sent, or seen by a list, may be newer than what was pulled.
         counter = self.outbox.mark().counter if kept.place.requests or kept.hold is not None else None
         return self.save(kept, replace(place, intents=intents), counter=counter)

@@ -112,6 +112,12 @@ class Outbox:
         update(self._database, "outbox", number, as_columns(changes))
         self.touch()
 
+    def changed(self, row: OutboxRow, **changes: Any) -> OutboxRow:
+        """An edit with these members, which are written."""
+        if changes:
+            self.change(row.id, **changes)
+        return row.changed(**changes)
+
     def deleted_here(self) -> dict[int, int]:
         """The service's number of each geolocation that it deleted for this machine, with the number here."""
         sql = "SELECT number, locid FROM outbox WHERE number IS NOT NULL ORDER BY id"

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from geolookup.model.errors import EditError, StateBusyError
-from geolookup.state import editor as editing
+from geolookup.state import sessions
 from geolookup.state.editor import Editor
 from geolookup.state.edits import session
 from geolookup.state.edits.layer import laid
@@ -57,7 +57,7 @@ def test_questions_of_one_thread_do_not_see_what_another_has_not_committed(edito
 def test_an_edit_of_one_thread_is_not_part_of_the_transaction_of_another(
     editor: Editor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(editing, "PUBLISH_WAIT_S", 0.2)
+    monkeypatch.setattr(sessions, "PUBLISH_WAIT_S", 0.2)
 
     def edit() -> None:
         with pytest.raises(StateBusyError):
@@ -106,7 +106,7 @@ def test_threads_that_share_an_editor_lose_no_edit(editor: Editor) -> None:
 def test_an_edit_of_a_forked_child_is_not_part_of_the_transaction_of_its_parent(
     editor: Editor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(editing, "PUBLISH_WAIT_S", 0.2)
+    monkeypatch.setattr(sessions, "PUBLISH_WAIT_S", 0.2)
     with editor.transaction():
         editor.create(**BERLIN)
         child = os.fork()

@@ -73,9 +73,9 @@ def stand(home: str, edit: int, state: State, *, theirs: Content | None = None, 
                 kept = ledger.begin(kept, request)
                 ledger.save(kept, ledger.ended(kept.place))
             case State.REJECTED:
-                refused = replace(kept.place, refused=request)
+                refused = replace(kept.place, refused=replace(request, said=problem))
                 hold = Hold("refused", kept.place.acknowledged, kept.place.number)
-                ledger.save(replace(kept, said=problem), refused, hold=hold, problem=problem)
+                ledger.save(kept, refused, hold=hold, problem=problem)
             case State.HELD:
                 reason = "unclear" if kept.place.number is None else "conflict"
                 hold = Hold(reason, theirs or kept.place.acknowledged, kept.place.number)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -122,6 +123,23 @@ def test_a_refusal_stays_with_the_edit_that_was_refused(person: Person) -> None:
         person(command, exits=3)
         states = [row["state"] for row in json.loads(person("outbox", "list", "--json"))]
         assert states == ["queued", "rejected"]
+
+
+def test_a_refusal_ends_once_a_list_shows_what_was_refused_and_goes_over_to_no_other_edit(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    theirs = person.upstream.colleague_creates(ELSEWHERE, [("10.2.0.0", "10.2.0.255")], who="colleague")
+    person("custom", "add-block", locid, "10.2.0.0/24")
+    person("custom", "add-block", locid, "10.3.0.0/24")
+    person("push", exits=3)
+    assert "10.3.0.0" not in {block for _, blocks in person.there.values() for block in blocks}
+    ours, other = person.upstream.places[-1], person.upstream.places[theirs]
+    person.upstream.colleague_changes(theirs, replace(other, blocks=frozenset()), who="colleague")
+    person.upstream.colleague_changes(-1, replace(ours, blocks=ours.blocks | other.blocks), who="colleague")
+    settle()
+    person("sync")
+    assert "refuses" not in person.said
+    person("push")
+    assert person.there[-1] == ("Berlin", ["10.1.0.0", "10.2.0.0", "10.3.0.0"])
 
 
 @pytest.mark.parametrize("then", ["another value", "taken back"])

@@ -161,6 +161,8 @@ def concluded(
         number = place.number if place.number is not None or place.lost in numbers else place.lost
         shown = None if number is None else listed.get(number)
         look = look_at(place, shown, forms, conclusive=True)
+        if place.refused is not None and not look.another and place.refused.is_done(look.content):
+            place = replace(place, refused=None)  # somebody else did it
         match reconcile(place, look):
             case Hold() as hold:
                 also = holders(place.refused, listed) if hold.reason == "refused" else hold.also

@@ -79,11 +79,9 @@ def test_a_plan_says_why_other_edits_stay(home: str, synced: Settings) -> None:
     with StateDirectory(home).edits.transaction() as database:
         ledger = Ledger(database)
         new, first = (ledger.of(rows[number].locid) for number in (0, 2))
-        refused = replace(
-            new.place, refused=Request(what="create", values=new.place.intents[0].values, upto=rows[0].id)
-        )
+        create = Request(what="create", values=new.place.intents[0].values, upto=rows[0].id, said="no")
         hold = Hold("refused")
-        ledger.save(replace(new, said="no"), refused, hold=hold, problem="for a reason")
+        ledger.save(new, replace(new.place, refused=create), hold=hold, problem="for a reason")
         begun = ledger.begin(first, Request(what="clear", before=first.place.baseline, upto=rows[3].id))
         ledger.save(begun, ledger.ended(begun.place))
     settings = Settings(url=synced.url, settle_s=3600.0)

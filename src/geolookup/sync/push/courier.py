@@ -448,7 +448,7 @@ class Courier:
             words = f"the service has changed it, and {self._on_conflict} was chosen"
             job.kept = ledger.rewrite(kept, chosen(place, decision, self._on_conflict))
             gone = [row for row in kept.pending if row.id not in job.kept.rows]
-            self._told += [(row.changed(state=State.DROPPED), words) for row in gone]
+            self._told += [(replace(row, state=State.DROPPED), words) for row in gone]
             if not job.kept.pending:
                 job.over = True
                 return None

@@ -261,7 +261,9 @@ class Ledger:
         self.database.execute("DELETE FROM sites WHERE locid = ?", (other.place.id,))
         self._note_former(other.place.id, kept.place.id)
         self.database.execute("DELETE FROM places WHERE id = ?", (other.place.id,))
-        rows = {number: row.changed(locid=kept.place.id) for number, row in sorted({**kept.rows, **other.rows}.items())}
+        rows = {
+            number: replace(row, locid=kept.place.id) for number, row in sorted({**kept.rows, **other.rows}.items())
+        }
         place = replace(kept.place, requests=(*kept.place.requests, *other.place.requests))
         return replace(kept, place=place, rows=rows)
 

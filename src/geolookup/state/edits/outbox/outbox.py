@@ -32,6 +32,10 @@ UPSTREAM_URL = "upstream_url"
 _NOTICE, _TOLD = "notice", "told"
 
 
+def _among(states: Sequence[State]) -> str:
+    return f"state IN ({', '.join('?' * len(states))})"
+
+
 class Outbox:
     """The outbox within one transaction of edits.db.
 
@@ -81,16 +85,9 @@ class Outbox:
                 return found
         raise EditError(f"the outbox has no edit {number}: see `geolookup outbox list`")
 
-    def rows(self, *states: State, locid: int | None = None) -> list[OutboxRow]:
+    def rows(self, *states: State) -> list[OutboxRow]:
         """The edits in these states (all, if none is named), oldest first."""
-        conditions, parameters = ["1"], list[object]()
-        if states:
-            conditions.append(f"state IN ({', '.join('?' * len(states))})")
-            parameters += [str(state) for state in states]
-        if locid is not None:
-            conditions.append("locid = ?")
-            parameters.append(locid)
-        return self.where(" AND ".join(conditions), parameters)
+        return self.where(_among(states) if states else "1", states)
 
     def where(self, condition: str, parameters: Sequence[object] = ()) -> list[OutboxRow]:
         """The edits for which this holds, oldest first."""
@@ -99,13 +96,13 @@ class Outbox:
 
     def states(self, *states: State) -> list[tuple[int, str]]:
         """The number and the state of each edit in these states, oldest first."""
-        sql = f"SELECT id, state FROM outbox WHERE state IN ({', '.join('?' * len(states))}) ORDER BY id"  # noqa: S608 - ours
-        return list(self._database.execute(sql, [str(state) for state in states]))
+        sql = f"SELECT id, state FROM outbox WHERE {_among(states)} ORDER BY id"  # noqa: S608 - ours
+        return list(self._database.execute(sql, states))
 
     def count(self, *states: State) -> int:
         """How many edits are in these states."""
-        sql = f"SELECT count(*) FROM outbox WHERE state IN ({', '.join('?' * len(states))})"  # noqa: S608 - no values
-        return int(self._database.execute(sql, [str(state) for state in states]).fetchone()[0])
+        sql = f"SELECT count(*) FROM outbox WHERE {_among(states)}"  # noqa: S608 - ours
+        return int(self._database.execute(sql, states).fetchone()[0])
 
     def change(self, number: int, /, **changes: Any) -> None:
         """Change members of one edit, and count it as a new edit for the overlay."""
@@ -116,7 +113,7 @@ class Outbox:
         """An edit with these members, which are written."""
         if changes:
             self.change(row.id, **changes)
-        return row.changed(**changes)
+        return replace(row, **changes)
 
     def deleted_here(self) -> dict[int, int]:
         """The service's number of each geolocation that it deleted for this machine, with the number here."""

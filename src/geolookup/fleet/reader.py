@@ -153,7 +153,7 @@ def _require_no_edits(directory: StateDirectory, current: Current | None) -> Non
     if current is None:
         return
     custom = int(current.overlay_file.get("locations", 0))
-    if directory.local.head() or custom:
+    if directory.edits.head() or custom:
         raise StateError(
             f"{directory.home}: has edits of its own ({count(custom, 'custom geolocation')}), which a reader cannot "
             "have: `geolookup custom export` keeps them for the builder; then join with an empty directory "

@@ -100,7 +100,3 @@ class LocalEdits:
     def setting(self, name: str, *, wait_s: float = RUN_WAIT_S) -> str | None:
         """Something kept by name, or None: the `UPSTREAM_URL` that edits were pushed to, or `SITES_WAIT`."""
         return self.ask(lambda ledger: ledger.outbox.setting(name), wait_s=wait_s)
-
-    def head(self) -> int:
-        """The number of the newest edit."""
-        return self.ask(lambda ledger: ledger.outbox.head)

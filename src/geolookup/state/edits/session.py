@@ -15,7 +15,6 @@ from geolookup.state.base.current import Current, cache_path
 from geolookup.state.base.marks import Begun
 from geolookup.state.edits.layer import Laid, laid
 from geolookup.state.edits.names import BY_HAND, SiteNames, facts_of_sites
-from geolookup.state.edits.outbox.baselines import keep_published
 from geolookup.state.edits.outbox.history import begin_step, insert_history
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.payload import content_of, described, geolocation, values_of
@@ -174,10 +173,8 @@ class EditSession:
     def create(self, fields: Mapping[str, Any], number: int | None = None) -> int:
         """Add a create with these fields, for a new provisional locid, or for ``number``, one of the `forgotten`."""
         listed = self.listed
-        made = keep_published(
-            self._database,
-            str(listed.record["digest"]),
-            lambda: {place.locid: digest(place) for place in listed.custom},
+        made = self.outbox.baselines.keep_published(
+            str(listed.record["digest"]), lambda: {place.locid: digest(place) for place in listed.custom}
         )
         locid = self.ledger.create(made=made) if number is None else number
         self.add(Intent(what="create", values=values_of(fields)), locid, locid)

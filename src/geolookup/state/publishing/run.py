@@ -31,8 +31,6 @@ from geolookup.state.base.parts import (
     snapshot_path,
 )
 from geolookup.state.edits.carry import carry_over
-from geolookup.state.edits.outbox.baselines import keep_published
-from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.outbox import UPSTREAM_URL, Outbox
 from geolookup.state.generations import retention
 from geolookup.state.generations.assemble import StackedSource, about_of, assemble, entries_with, receive
@@ -305,10 +303,10 @@ class Run:
             return
         layer = self.directory.custom_layer(before.generation, before.published)
         theirs = {place.locid: place for place in Cache(os.path.join(service.path, "cache.db")).custom()}
-        with self.directory.edits.transaction() as database:
+        with self.directory.edits.ledger() as ledger:
             digests = {number: digest(place) for number, place in theirs.items()}
-            made = keep_published(database, str(record["digest"]), lambda: digests)
-            carry_over(Ledger(database), layer, theirs, origin=str(origin), url=url, made=made)
+            made = ledger.outbox.baselines.keep_published(str(record["digest"]), lambda: digests)
+            carry_over(ledger, layer, theirs, origin=str(origin), url=url, made=made)
 
     def _numbered_layers(
         self, layers: Iterable[StackedSource]
@@ -374,7 +372,7 @@ class Run:
             )
             names = {part.name for part in parts_of(current.published)}
             checked_at = min(str(entry["checked_at"]) for entry in known if entry["name"] in names)
-            if current.recovered is not None or self.directory.local.head() != current.edits:
+            if current.recovered is not None or self.directory.edits.head() != current.edits:
                 draft = publish.draft_overlay(current.generation, self.directory.cache(current.generation), published)
                 confirmed = publish.commit(draft, published=published, checked_at=checked_at, sources=known)
             else:

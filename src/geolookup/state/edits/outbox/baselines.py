@@ -9,21 +9,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from geolookup.state.base.clock import now_text
+from geolookup.state.edits.outbox.schema import insert, update
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
-
-
-def keep_published(database: "Database", digest: str, custom: Callable[[], Mapping[int, str]]) -> int:
-    """Keep what is published, under its digest, as the baseline of the creates that are made while it is.
-
-    :returns: the number by which rows refer to it
-    """
-    for row in database.query("SELECT id FROM baselines WHERE published = ?", (digest,)):
-        return int(row["id"])
-    number = _number(database, custom())
-    database.execute("UPDATE baselines SET published = ? WHERE id = ?", (digest, number))
-    return number
 
 
 class Baselines:
@@ -51,10 +40,20 @@ class Baselines:
 
         :returns: the number by which rows refer to it
         """
-        if self._kept is not None and self._kept[0] is known:  # of all creates of a group
-            return self._kept[1]
-        self._kept = known, _number(self._database, known)
+        if self._kept is None or self._kept[0] is not known:  # which all creates of a group have
+            text = json.dumps({str(locid): known[locid] for locid in sorted(known)})
+            sql = "SELECT id FROM baselines WHERE locids = ? ORDER BY id DESC LIMIT 1"
+            found = self._database.execute(sql, (text,)).fetchone()
+            self._kept = known, insert(self._database, "baselines", {"locids": text}) if found is None else found[0]
         return self._kept[1]
+
+    def keep_published(self, digest: str, custom: Callable[[], Mapping[int, str]]) -> int:
+        """`keep` what is published, under its digest, as the baseline of the creates that are made while it is."""
+        for (number,) in self._database.execute("SELECT id FROM baselines WHERE published = ?", (digest,)):
+            return int(number)
+        number = self.keep(custom())
+        update(self._database, "baselines", number, {"published": digest})
+        return number
 
 
 class Twins:
@@ -78,21 +77,9 @@ class Twins:
 
     def dismiss(self, locid: int) -> bool:
         """Note that a person keeps a twin as it is; false if it was not found as one."""
-        if locid not in self.known():
-            return False
-        self._database.execute("UPDATE twins SET dismissed_at = ? WHERE locid = ?", (now_text(), locid))
-        return True
+        changed = self._database.execute("UPDATE twins SET dismissed_at = ? WHERE locid = ?", (now_text(), locid))
+        return bool(changed.rowcount)
 
     def dismissed(self) -> set[int]:
         """The twins that a person keeps."""
         return {row["locid"] for row in self._database.query("SELECT locid FROM twins WHERE dismissed_at IS NOT NULL")}
-
-
-def _number(database: "Database", known: Mapping[int, str]) -> int:
-    """The number of a baseline, which is added unless it is there."""
-    text = json.dumps({str(locid): known[locid] for locid in sorted(known)})
-    for row in database.query("SELECT id FROM baselines WHERE locids = ? ORDER BY id DESC LIMIT 1", (text,)):
-        return int(row["id"])
-    table = database.table("baselines")
-    table.insert({"locids": text})
-    return int(str(table.last_pk))

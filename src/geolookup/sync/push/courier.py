@@ -525,20 +525,20 @@ class Courier:
             and sent.attempted.age_s(now) < self._settings.idempotency_window_s
         )
 
-    def _hold(self, ledger: Ledger, job: Job, hold: Hold) -> None:
-        place = job.kept.place
+    def _hold(self, ledger: Ledger, job: Job, hold: Hold, *, refused: Request | None = None) -> None:
+        place = replace(job.kept.place, refused=refused or job.kept.place.refused)
+        problem = why_held(replace(job.kept, place=place), hold, self._names)
         if hold.reason in ("another", "gone") and place.number is not None:
             place = place.unbound
-        self._save(ledger, job, job.kept, place, why_held(job.kept, hold, self._names), hold=hold)
+        self._save(ledger, job, job.kept, place, problem, hold=hold)
         job.over = True
 
     def _refuse(self, ledger: Ledger, job: Job, request: Request, theirs: Content | None = None) -> None:
         """Hold a place for what the service said no to."""
-        job.refused = request
-        job.kept = replace(job.kept, place=replace(job.kept.place, refused=request))
         listed = {} if self._seen is None else self._seen.listed
         having = {number: content_of(place) for number, place in listed.items() if request.new in place.ipblocks}
-        self._hold(ledger, job, Hold("refused", theirs, job.kept.place.number, holders(request, having)))
+        hold = Hold("refused", theirs, job.kept.place.number, holders(request, having))
+        self._hold(ledger, job, hold, refused=request)
 
     def _save(
         self, ledger: Ledger, job: Job, kept: Kept, place: Place, reason: str,

@@ -140,9 +140,9 @@ _PLACE = "id, number, lost, baseline, owed, seen, refused, hold, doubted, made, 
 _read_request = reader(Request)
 
 
-def column(value: object) -> str | None:
+def column(name: str, value: Any) -> Any:
     """A member of a place as its column has it."""
-    return written(value) if value else None
+    return value if name not in _READ else written(value) if value else None
 
 
 def _request(number: int, text: Any) -> Request:

@@ -36,9 +36,9 @@ EDIT = "{edit}"
 _PUT_BACK = "an older copy of the edits was put back: what became of this one is read from the service"
 
 
-def _bound(place: Place) -> tuple[Any, ...]:
-    """The part of a place that follows from lists and answers."""
-    return place.number, place.lost, place.baseline, place.owed, place.doubted
+def _members(place: Place, **others: Any) -> dict[str, Any]:
+    """The members of a place that are columns of its row, with what is not its own."""
+    return {name: getattr(place, name) for name in ("number", "baseline", "owed", "refused", "doubted")} | others
 
 
 class Ledger:
@@ -101,7 +101,7 @@ class Ledger:
         sql = f"SELECT id FROM places WHERE (number = ? OR id = ?) AND {LIVING}"  # noqa: S608 - our names
         for (found,) in self.database.execute(sql, (shown, shown)):
             return int(found)
-        values = {"id": shown, "number": shown, "baseline": column(content), "seen": seen}
+        values = {"id": shown, "number": shown, "baseline": column("baseline", content), "seen": seen}
         insert(self.database, "places", values)
         return shown
 
@@ -152,19 +152,11 @@ class Ledger:
         """
         seen = kept.seen if counter is None else counter
         before = kept.before if before is None else before
-        held = place.refused or kept.place.refused or hold or kept.hold
-        if held or (seen, before) != (kept.seen, kept.before) or _bound(place) != _bound(kept.place):
-            lost = kept.place.number if place.number is None and place.lost is None else place.lost
-            values = {
-                "number": place.number,
-                "lost": lost,
-                "hold": column(hold),
-                **{name: column(getattr(place, name)) for name in ("baseline", "owed", "refused")},
-                "doubted": int(place.doubted),
-                "seen": seen,
-                "before": before,
-            }
-            update(self.database, "places", kept.place.id, values)
+        gone = place.lost or (None if place.number is not None else kept.place.number or kept.gone)
+        was = _members(kept.place, lost=kept.gone, hold=kept.hold, seen=kept.seen, before=kept.before)
+        now = _members(place, lost=gone, hold=hold, seen=seen, before=before)
+        changed = {name: column(name, value) for name, value in now.items() if value != was[name]}
+        update(self.database, "places", kept.place.id, changed)
         place, leaving = self._with_requests(kept, place, counter)
         rows = {
             row.id: row
@@ -172,7 +164,7 @@ class Ledger:
         }
         place = self._renumbered(place)
         self.outbox.touch()
-        return replace(kept, place=place, rows=rows, hold=hold, seen=seen, before=before)
+        return replace(kept, place=place, rows=rows, hold=hold, seen=seen, before=before, gone=gone)
 
     def _with_requests(self, kept: Kept, place: Place, counter: int | None) -> tuple[Place, list[Request]]:
         """Write the requests of a place: it, with the ids of the new ones, and those that are about to leave."""

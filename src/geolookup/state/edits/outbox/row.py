@@ -90,8 +90,8 @@ class OutboxRow(msgspec.Struct, frozen=True, kw_only=True):
         return self.state == State.QUEUED and not self.attempts
 
     def describe(self) -> str:
-        """The edit in words."""
-        return describe(self.intent, self.locid)
+        """The edit in words, that of a deletion by the number that was the service's."""
+        return describe(self.intent, self.number or self.locid)
 
     def as_dict(self) -> dict[str, Any]:
         """All of it by name, for ``--json``."""

@@ -100,6 +100,10 @@ def test_the_second_of_two_does_not_revert_the_first_by_the_commands(editor: Edi
     assert (told["was"], told["theirs"], told["value"]) == ("Bonn", "Bonn am Rhein", "Bonn")
     assert run("apply", mine, "--keep", "Bonn=theirs").returncode == 0
     assert cities(editor) == {"Bonn": "Bonn am Rhein", "Ulm": "Ulm an der Donau"}
+    assert run("apply", mine).returncode == 0, "what a person has said holds until the site or its row changes again"
+    assert cities(editor)["Bonn"] == "Bonn am Rhein"
+    editor.update(editor.sites()["Bonn"], city="Beuel")
+    assert run("apply", mine).returncode == 3
     assert run("apply", mine, "--keep", "mine").returncode == 0
     assert cities(editor)["Bonn"] == "Bonn"
     assert run("apply", mine, "--keep", "ours").returncode == 2

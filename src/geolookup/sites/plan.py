@@ -357,7 +357,7 @@ class _Planner:
             called = None if place is None else self._called.get(place.locid)
             found = since.of(site, place, known.get(site.name, since.former(site.name)), called)
             version = since.version(site, place, called)
-            decided = found is None and keep.of(site.name) is None and since.decided.get(site.name) == version
+            decided = keep.of(site.name) is None and since.decided.get(site.name) == version
             if not decided and not asked.stays(found, site.where):
                 sites.append(site)
                 continue

@@ -9,6 +9,9 @@ import pytest
 from geolookup.cli.app import run
 from geolookup.cli.exit_codes import of_push
 from geolookup.model.errors import UnknownGeolocationError, UpstreamUnavailableError
+from geolookup.state.edits.outbox.kept import Kept
+from geolookup.state.edits.outbox.ledger import Ledger
+from geolookup.state.edits.places.place import Place
 from geolookup.upstream.geolocations import GeolocationsClient
 from tests.oracle.outbox_model import Crash
 from tests.support.services.running_service import FIELDS
@@ -128,6 +131,32 @@ def test_a_create_whose_process_died_is_made_once(
     assert machine.states() == ["unknown", "queued"]
     assert of_push(machine.push()) == 0
     assert list(machine.there().values()) == [["10.0.1.0"]]
+
+
+def test_answers_whose_transaction_failed_are_noted_as_the_push_ends(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for block in (A, B):
+        machine.create(block)
+    saved: list[bool] = []
+
+    def save(ledger: Ledger, kept: Kept, place: Place, **how: Any) -> Kept:
+        after = real(ledger, kept, place, **how)
+        if place.number is not None and kept.place.number is None:
+            saved.append(True)
+            if len(saved) == 2:
+                raise Crash
+        return after
+
+    real = Ledger.save
+    monkeypatch.setattr(Ledger, "save", save)
+    with pytest.raises(Crash):
+        machine.push()
+    monkeypatch.undo()
+    numbers = {machine.editor.get(row.locid).place.locid for row in machine.editor.outbox()}
+    assert numbers == set(machine.there())
+    assert of_push(machine.push()) == 0
+    assert numbers == set(machine.there())
 
 
 def test_an_edit_of_what_a_lost_create_made_becomes_an_edit_of_what_was_created(

@@ -9,20 +9,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec.structs import replace
 
 from geolookup.model.errors import UpstreamAuthError, UpstreamError, UpstreamRefusedError, UpstreamUnavailableError
-from geolookup.model.fields import FIELD_NAMES
 from geolookup.model.reports import Progress, unwatched
 from geolookup.settings.table import Settings
 from geolookup.state.base import clock
 from geolookup.state.base.marks import Mark, Start
 from geolookup.state.edits.outbox.kept import OPEN, Kept
 from geolookup.state.edits.outbox.ledger import Ledger
-from geolookup.state.edits.outbox.payload import content_of
+from geolookup.state.edits.outbox.payload import content_of, fields_of
 from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.state.edits.places.choosing import chosen
 from geolookup.state.edits.places.concluding import answered, holders, look_at
@@ -80,9 +78,6 @@ class Job:
     leaves: Blocks = frozenset()
     refused: Request | None = None
     banned: dict[Any, Request] = field(default_factory=dict)
-
-
-_as_it_is: Callable[[Job], tuple[Any, ...]] = attrgetter(*Job.__slots__)
 
 
 class Courier:
@@ -411,8 +406,6 @@ class Courier:
         """Note what was answered to the lot before, and that the next one leaves, if one shall."""
         if not self._sent and not (leaves and self._ready(at_once=True)):
             return
-        jobs = [self._jobs[errand.place] for errand in self._sent]
-        before = [_as_it_is(job) for job in jobs]
         try:
             with self._ledger() as ledger:
                 again = self._record(ledger, self._sent)
@@ -421,9 +414,7 @@ class Courier:
                 ready = self._ready(at_once=True) if leaves else []
                 next_ones = [self._next(ledger, job) for job in ready if not job.over]
         except BaseException:
-            for job, was in zip(jobs, before, strict=True):
-                for name, value in zip(Job.__slots__, was, strict=True):
-                    setattr(job, name, value)
+            self._head = -1  # places are as they were: they are read again
             raise
         self._sent = [errand for errand in next_ones if errand is not None]
         for job in again:
@@ -674,12 +665,10 @@ class Courier:
 
 def _guesses(place: Place) -> Iterator[Mapping[str, Any]]:
     """Fields that a place may have at the service, the likeliest first."""
-    values = [request.values for request in reversed(place.requests) if request.values]
-    values += [place.baseline.values] if place.baseline is not None else []
-    values += [intent.base.values for intent in place.intents if intent.base is not None]
-    values += [intent.values for intent in place.intents if intent.values]
-    for each in dict.fromkeys(values):
-        yield dict(zip(FIELD_NAMES, each, strict=True))
+    values = [request.values for request in reversed(place.requests)]
+    values += [content.values for content in (place.baseline, *(each.base for each in place.intents)) if content]
+    values += [intent.values for intent in place.intents]
+    yield from (fields_of(each) for each in dict.fromkeys(values) if each)
 
 
 def _refuses_everything(error: BaseException | None) -> bool:

@@ -440,9 +440,6 @@ class Courier:
             job.kept = ledger.rewrite(kept, chosen(place, decision, self._on_conflict))
             gone = [row for row in kept.pending if row.id not in job.kept.rows]
             self._told += [(replace(row, state=State.DROPPED), words) for row in gone]
-            if not job.kept.pending:
-                job.over = True
-                return None
             return self._next(ledger, job)
         match decision:
             case Send(request):
@@ -451,13 +448,11 @@ class Courier:
                 self._hold(ledger, job, decision)
             case Wait("conclusive") if not job.listed and all(request.settled for request in place.requests):
                 job.listed, job.looked, self._must_list = True, False, True
-            case Done() | Wait("shown") if look.content is not None:
-                seen = kept.place if place.requests else replace(kept.place, baseline=look.content)
-                words = "the service has these values already"
-                self._save(ledger, job, kept, seen, words, theirs=look.content)
-                job.over = True
-            case Done():
-                self._save(ledger, job, kept, replace(kept.place, baseline=None), "it is gone already")
+            case Done() | Wait("shown"):
+                there = look.content
+                seen = kept.place if there and place.requests else replace(kept.place, baseline=there)
+                words = "the service has these values already" if there else "it is gone already"
+                self._save(ledger, job, kept, seen, words, theirs=there)
                 job.over = True
             case Wait("others"):
                 pass

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from geolookup.sites.plan import apply_sites, export_sites, plan_sites
 from geolookup.sites.since import Keep
 from geolookup.sites.site import Problems
 from geolookup.sites.undo import undo
-from geolookup.state.base import actor
+from geolookup.state.base import actor, clock
 from geolookup.state.editor import Editor
 from geolookup.state.edits import steps
 from geolookup.state.edits.outbox import history
@@ -107,6 +108,22 @@ def test_the_second_of_two_does_not_revert_the_first_by_the_commands(editor: Edi
     assert run("apply", mine, "--keep", "mine").returncode == 0
     assert cities(editor)["Bonn"] == "Bonn"
     assert run("apply", mine, "--keep", "ours").returncode == 2
+
+
+def test_what_came_after_an_export_is_told_though_the_clock_was_put_back(
+    editor: Editor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apply(editor, sheet(tmp_path, HEAD + BONN + ULM))
+    path = export(editor, tmp_path)
+    now = clock.wall
+    monkeypatch.setattr(clock, "wall", lambda: now() - timedelta(days=1))
+    editor.update(editor.sites()["Bonn"], city="Beuel")
+    editor.delete(editor.sites()["Ulm"])
+    (later_folder := tmp_path / "later").mkdir()
+    later = export(editor, later_folder)
+    (changed, gone) = plan_sites(editor, read_sites(path), keep=ASK).conflicts
+    assert (changed.name, changed.line is not None, gone.name, gone.theirs) == ("Bonn", True, "Ulm", None)
+    assert plan_sites(editor, read_sites(later), keep=ASK).conflicts == ()
 
 
 @pytest.mark.parametrize("form", ["csv", "toml"])

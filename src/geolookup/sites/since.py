@@ -173,9 +173,11 @@ class Since:
         self.decided: dict[str, list[str]] = json.loads(session.outbox.setting(DECIDED) or "{}")
         moments = [site.made_at for site in sites if site.made_from]
         moment = max(moments, default="")
-        base = 0 if moment else session.steps.applied(vrf)
+        base = session.steps.line_at(moment) if moment else session.steps.applied(vrf)
         self._has_base = base is not None or bool(moments)
-        lines = [] if base is None else session.steps.lines(after=base, since=moment)
+        # A moment of another machine is told by the clock alone.
+        since = moment if base is None else ""
+        lines = session.steps.lines(after=base or 0, since=since) if self._has_base else []
         self._places: dict[Any, list[Line]] = {}
         self._named: dict[str, int] = {}
         self._gave: dict[int, Line] = {}

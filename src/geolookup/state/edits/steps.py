@@ -117,9 +117,14 @@ class Steps:
         return place
 
     def newest_moment(self) -> str:
-        """The moment of the newest step; "" if there is none."""
-        sql = "SELECT max(at) AS at FROM history WHERE step IS NOT NULL"
-        return next((row["at"] or "" for row in self._database.query(sql)), "")
+        """The moment of the newest line of a step; "" if there is none."""
+        sql = "SELECT at FROM history WHERE step IS NOT NULL ORDER BY id DESC LIMIT 1"
+        return next((str(at) for (at,) in self._database.execute(sql)), "")
+
+    def line_at(self, moment: str) -> int | None:
+        """The line of that very moment, which tells what came later whatever the clock said; None if there is none."""
+        sql = "SELECT id FROM history WHERE at = ? AND step IS NOT NULL ORDER BY id DESC LIMIT 1"
+        return next((int(number) for (number,) in self._database.execute(sql, (moment,))), None)
 
     def _newest_line(self) -> int:
         return next(int(row["id"] or 0) for row in self._database.query("SELECT max(id) AS id FROM history"))

@@ -10,7 +10,7 @@ import pytest
 from geolookup.model.types import Geolocation
 from geolookup.sync.opening import open_editor
 from tests.console.pages.test_custom import new
-from tests.support.users.running_console import RunningConsole
+from tests.support.users.running_console import RunningConsole, hidden
 
 SHOW, SAVE = "Show whose answer would change", "Save this place"
 
@@ -133,3 +133,26 @@ def test_a_double_click_saves_once(console: RunningConsole, tabs: Tabs) -> None:
     tab.get_by_text("Created Clicked twice").wait_for()
     with open_editor(console.home) as editor:
         assert [laid.place.city for laid in editor.custom()].count("Clicked twice") == 1
+
+
+def test_a_form_from_before_a_restart_is_sent_once_more(console: RunningConsole, tabs: Tabs) -> None:
+    tab = tabs.first
+    tab.goto(f"{console.url}/custom/create")
+    tab.get_by_label("Country", exact=True).fill("FR")
+    tab.get_by_label("City", exact=True).fill("Lyon")
+    tab.evaluate("for (const each of document.getElementsByName('form-token')) each.value = 'of another console'")
+    tab.get_by_role("button", name="Show whose answer would change").click()
+    tab.get_by_text("was started again since this page was opened. Send it once more").wait_for()
+    tab.get_by_role("button", name="Show whose answer would change").click()
+    tab.get_by_text("No answer would change").wait_for()
+    assert tab.get_by_label("City", exact=True).input_value() == "Lyon"
+
+
+def test_without_scripts_a_form_from_before_a_restart_is_sent_once_more(console: RunningConsole) -> None:
+    with console.client() as mine:
+        sent = {"form-token": "of another console", "country": "FR", "city": "Lyon", "step": "check"}
+        answer = mine.post("/custom/create", data=sent)
+        assert answer.status_code == 403
+        assert "was started again since this page was opened" in answer.text
+        assert "Lyon" in mine.post("/custom/create", data=hidden(answer.text)).text
+        assert mine.post("/custom/create", data={"country": "FR"}).status_code == 403

@@ -33,6 +33,20 @@ def harmless(text: str, limit: int = 200) -> str:
     return "".join(shown)
 
 
+#: Letters that Unicode does not take for another one with an accent.
+_LETTERS = str.maketrans(
+    {"ł": "l", "Ł": "L", "ø": "o", "Ø": "O", "đ": "d", "Đ": "D", "ı": "i", "ß": "ss", "æ": "ae", "Æ": "Ae"}
+)
+
+
+def without_accents(text: str) -> str:
+    """The text in plain letters: Lodz for Łódź, Malmo for Malmö. Other scripts stay as they are."""
+    import unicodedata  # late: one lookup from the shell needs none
+
+    letters = unicodedata.normalize("NFKD", text.translate(_LETTERS))
+    return unicodedata.normalize("NFC", "".join(each for each in letters if not unicodedata.combining(each)))
+
+
 def first_line(message: str) -> str:
     """The first line of a message of several, without the sentence that leads to the lines below it."""
     line, rest, _ = message.partition("\n")

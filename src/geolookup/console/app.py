@@ -17,7 +17,7 @@ from geolookup.base.text import harmless
 from geolookup.console.console import Console, Html
 from geolookup.console.entry import Door, Refusals, refusal_words
 from geolookup.console.files import one_file
-from geolookup.console.forms import TOKEN, AnyRequest, UnwantedError, require_own_form
+from geolookup.console.forms import TOKEN, AnyRequest, StaleFormError, UnwantedError, require_own_form
 from geolookup.console.pages import custom, edits, generations, keeping, lookup, outbox, sheet, sources
 from geolookup.console.pages import map as map_page
 from geolookup.console.runs import Run, Runs
@@ -65,6 +65,7 @@ _KINDS: tuple[tuple[type[GeoLookupError], int, str], ...] = (
     (InvalidRangeError, 422, "Not a range"),
     (NoStateError, 409, "Nothing has been published yet"),
     (StateBusyError, 503, "Another run is under way"),
+    (StaleFormError, 403, "The console was started again since this page was opened"),
     (HeldError, 409, "Not published: a person must decide"),
     (SettingsError, 409, "A setting cannot be used"),
     (StateError, 500, "The state directory cannot do that"),
@@ -170,7 +171,15 @@ def _error_pages(console: Console) -> dict[int | type[Exception], Any]:
 
     def page(request: AnyRequest, status: int, title: str, text: str) -> Html:
         return console.page(
-            request, "error.html", status, title=title, text=text, no_state=False, typed={}, refused=status == 413
+            request,
+            "error.html",
+            status,
+            title=title,
+            text=text,
+            no_state=False,
+            typed={},
+            refused=status == 413,
+            sent={},
         )
 
     def known(request: AnyRequest, error: GeoLookupError) -> Html:
@@ -178,10 +187,12 @@ def _error_pages(console: Console) -> dict[int | type[Exception], Any]:
         if isinstance(error, RequestRefusedError):
             note(request.scope, problem(error.problem, error.told))
         form = getattr(request.state, "form", None)
-        kept = {} if form is None else {name: text for name, text in form.typed().items() if name not in _NOT_TYPED}
+        sent = {} if form is None else form.typed()
+        kept = {name: text for name, text in sent.items() if name not in _NOT_TYPED}
+        again = {name: text for name, text in sent.items() if name != TOKEN and isinstance(error, StaleFormError)}
         return console.page(
             request, "error.html", status, title=title, text=text, typed=kept,
-            no_state=isinstance(error, NoStateError), refused=status == 403,
+            no_state=isinstance(error, NoStateError), refused=status == 403, sent=again,
         )  # fmt: skip
 
     def by_routing(request: AnyRequest, error: HTTPException) -> Html:

@@ -103,12 +103,17 @@ def typed(text: str) -> str:
     return text.replace("\r", "").replace("\n", "").replace("\0", "\ufffd")
 
 
+class StaleFormError(GeoLookupError):
+    """The form is of a console that has ended: its page was opened before this one began."""
+
+
 async def require_own_form(request: AnyRequest, session: Session, *, read_only: bool, ends: threading.Event) -> None:
     """Run before every handler: read the form of a write, and refuse it unless a page of this console had it.
 
     ``ends`` is set once the console ends: no work on a file goes on after that, nor after its client left.
 
     :raises RequestRefusedError: if it is not ours, or the console only reads
+    :raises StaleFormError: if it is of a console that has ended
     """
     if request.method in SAFE:
         return
@@ -119,9 +124,11 @@ async def require_own_form(request: AnyRequest, session: Session, *, read_only: 
     for name, value in sent.multi_items():
         fields.setdefault(name, []).append(value)
     form = Form(fields)
-    if not session.is_form_of_ours(form.text(TOKEN)):
+    token, request.state.form = form.text(TOKEN), form
+    if token and not session.is_form_of_ours(token):
+        raise StaleFormError("Send it once more")
+    if not token:
         raise RequestRefusedError("the form is not one of this console", problem="cross-site-request")
-    request.state.form = form
     if any(isinstance(value, UploadFile) for _, value in sent.multi_items()):
         left = threading.Event()
         request.state.is_over = lambda: left.is_set() or ends.is_set()

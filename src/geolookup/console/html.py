@@ -26,6 +26,10 @@ _MAX_MESSAGE = 1_000
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(Z|[+-]\d\d:\d\d)", re.ASCII)
 
+_RIGHT = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc"
+#: Words of scripts that are written from right to left, with what stands between them.
+_FROM_THE_RIGHT = re.compile(rf"[{_RIGHT}](?:[{_RIGHT}\s\-–_.'’\"()]*[{_RIGHT}])?")
+
 
 class Templates:
     """The templates of this folder. Every value between double braces is escaped and made harmless."""
@@ -46,6 +50,8 @@ class Templates:
             "changed": wording.changed,
             "block": block_text,
             "brought": wording.brought,
+            "pulled": wording.pulled,
+            "without_command": wording.without_command,
             "country_name": wording.country_name,
             "count": words.count,
             "grouped": lambda number: f"{number:,}",
@@ -58,6 +64,7 @@ class Templates:
             "why": wording.why,
             "dated": wording.dated,
             "did": wording.did,
+            "summed": wording.summed,
             "vrf_place": vrf_place,
             "outcome": wording.outcome,
             "holds": wording.holds,
@@ -82,9 +89,14 @@ def shown(value: Any) -> Any:
     if value is None:
         return ""
     if isinstance(value, str) and not isinstance(value, Markup):
-        text = harmless(value, _MAX_SHOWN)
+        text = isolated(harmless(value, _MAX_SHOWN))
         return text if len(value) <= _MAX_SHOWN else f"{text}…"
     return value
+
+
+def isolated(text: str) -> str:
+    """The text with what reads from right to left by itself, so that numbers beside it stay in their order."""
+    return text if text.isascii() else _FROM_THE_RIGHT.sub("\u2068\\g<0>\u2069", text)
 
 
 def moment(value: datetime | str) -> Markup:
@@ -125,7 +137,7 @@ def with_code(text: str | None) -> Markup:
     """A text whose commands stand between backticks, as messages have them: those as code. HTML of ours stays."""
     if isinstance(text, Markup):
         return text
-    parts = [escape(part) for part in harmless(text or "", _MAX_MESSAGE).split("`")]
+    parts = [escape(part) for part in isolated(harmless(text or "", _MAX_MESSAGE)).split("`")]
     if len(parts) % 2 == 0:
         return Markup("`").join(parts)
     return Markup("").join(

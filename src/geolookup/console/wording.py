@@ -3,6 +3,7 @@
 Where a command says the same to the same people, the words are those of `geolookup.sync.words`.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,7 @@ from geolookup.state.edits.outbox.operations import Operation
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.steps import SITES, VRF_PLACE, as_named
 from geolookup.sync import words
+from geolookup.sync.belonging import SOURCES
 from geolookup.sync.pull.context import PullReport
 from geolookup.sync.push.report import PushReport
 
@@ -63,6 +65,7 @@ _DONE: Mapping[str, str] = {
     "push": "changes sent",
     "accept": "published by a person",
     "rollback": "rolled back",
+    SOURCES: "sources changed",
 }
 
 #: The lines about one version.
@@ -71,10 +74,18 @@ _OF_VERSIONS = ("pull", "accept", "rollback", "pin", "unpin")
 #: Fields by their words.
 _LABELS = {**{field.name: field.label for field in FIELDS}, "blocks": "networks"}
 #: In place of cities to pick.
-NO_CITY = "No source has coordinates of a city that begins so: type the place by hand."
+NO_CITY = (
+    "No source has coordinates of a city that begins so. Most write names in English: Munich, not München. "
+    "Or type the place by hand."
+)
 
 #: Why an update published nothing, by its outcome.
 _NOT_PUBLISHED = {"unchanged": "Nothing new", "rolled-back": "Still what was rolled back"}
+
+#: The outcome of one source.
+_OUTCOMES = {"rolled-back": "not published, since it has what was rolled back here: see Versions",
+             "held": "not published: see Versions", "unchanged": "nothing new", "published": "new data"}  # fmt: skip
+_TO_PUBLISH = "; to publish it after all: "
 
 #: Before the commands that decide, in the problem of a change: its page has buttons for them.
 _COMMANDS = "; `geolookup outbox "
@@ -136,6 +147,12 @@ def did(line: Mapping[str, Any]) -> str:
     return _DONE.get(what, what.replace("_", " "))
 
 
+def summed(lines: Sequence[Mapping[str, Any]]) -> str:
+    """A step about several sites: how often it did each thing."""
+    found = Counter(did(line) for line in lines if line["what"] != SITES)
+    return ", ".join(f"{number:,} × {what}" if number > 1 else what for what, number in found.items()) or _DONE[SITES]
+
+
 def outcome(line: Mapping[str, Any]) -> str:
     """The outcome of a line of the history: a change is saved here at once, whatever becomes of it at a service."""
     text = str(line["outcome"])
@@ -180,7 +197,8 @@ def holds(rows: Mapping[str, int] | None) -> str:
     if not rows:
         return ""
     networks = rows.get("network_blocks", 0)
-    found = [f"{short(rows[name])} {what}" for name, what in (("geolocations", "places"), ("blocks", "networks"))]
+    counted = (("geolocations", "place"), ("blocks", "network"))
+    found = [f"{short(rows[name])} {what}{'' if rows[name] == 1 else 's'}" for name, what in counted]
     if own := rows.get("custom_geolocations", 0):
         found[0] += f" ({short(own)} of your own)"
     return ", ".join([*found, *([f"{short(networks)} with who runs them"] if networks else [])])
@@ -204,6 +222,17 @@ def updated(report: PullReport) -> str:
     if report.custom_places:
         told.append(f"{words.count(report.custom_places, 'site')} of your own answer before them")
     return "; ".join(told)
+
+
+def pulled(source: Mapping[str, Any]) -> str:
+    """The outcome of one source of an update."""
+    outcome = str(source.get("outcome") or "")
+    return str(source.get("problem") or _OUTCOMES.get(outcome, outcome))
+
+
+def without_command(warning: str) -> str:
+    """A warning of an update without the command that decides: the page Versions has a button for it."""
+    return warning.split(_TO_PUBLISH)[0]
 
 
 def brought(difference: Mapping[str, Any] | None) -> list[str]:
@@ -235,7 +264,8 @@ def rolled_back(number: int, before: int) -> str:
     """The result of a rollback."""
     return (
         f"{'Rolled back: version' if number < before else 'Version'} {number} answers now. No update publishes version "
-        f"{before} again by itself; a list that differs from it is published as usual."
+        f"{before} again by itself; a list that differs from it is published as usual. If one source is to blame, "
+        "move it down or remove it: see Sources."
     )
 
 
@@ -267,6 +297,8 @@ def changed(line: Mapping[str, Any]) -> str:
         return _renamed(line["before"], line["after"])
     if line["what"] in _OF_VERSIONS:
         return _versions(line["before"] or {}, line["after"] or {})
+    if line["what"] == SOURCES:
+        return " → ".join(", ".join(line[side][SOURCES]) or "none" for side in ("before", "after"))
     sides = [
         line[name] if isinstance(line[name], dict) and "fields" in line[name] else None for name in ("before", "after")
     ]

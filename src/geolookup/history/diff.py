@@ -66,7 +66,7 @@ class Sides:
     @property
     def have_sites(self) -> bool:
         """True if sites are part of one of them: those that a service keeps are part of its list."""
-        return any(side.current.published["rows"].get("custom_geolocations") for side in (self.old, self.new))
+        return any(side.current.published.get("rows", {}).get("custom_geolocations") for side in (self.old, self.new))
 
     def sources(self, *, top: int | None, blocks: bool) -> list[SourceDifference]:
         """Changes source by source, in the order of the later stack; unchanged sources are left out.

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from geolookup.base.text import count
+from geolookup.model.checked import lacks_coordinates
 from geolookup.model.errors import EditError
 from geolookup.model.fields import DEGREES
 from geolookup.model.types import Geolocation, IPBlock
@@ -39,7 +40,8 @@ class SitesPlan:
     ``names`` are the geolocations that the sites have or get; those still to be created are missing. ``notes`` is
     what a person should know: values that the service stores in another form than the file, which are not sent again,
     sites without blocks, places far from their country, columns that are not read. ``elsewhere`` is what added blocks
-    do not get. ``conflicts`` are the sites that others changed since the file was made, and of which nobody has said
+    do not get. ``decided`` are the sites that stay otherwise than the file says, since a person said so at an earlier
+    apply. ``conflicts`` are the sites that others changed since the file was made, and of which nobody has said
     what to keep.
     """
 
@@ -49,6 +51,7 @@ class SitesPlan:
     notes: tuple[str, ...] = ()
     elsewhere: Elsewhere = field(default_factory=Elsewhere)
     conflicts: tuple[Conflict, ...] = ()
+    decided: tuple[str, ...] = ()
 
     @property
     def edits(self) -> tuple[Change, ...]:
@@ -220,6 +223,7 @@ class _Planner:
         self.sites = sites
         self._keep = keep
         self._conflicts: list[Conflict] = []
+        self._decided: list[str] = []
         #: The names of the file whose geolocations somebody renamed, each with the name that it has.
         self._renamed: dict[str, str] = {}
         #: The sites of which what others did stays, each with what a person said that of.
@@ -300,6 +304,7 @@ class _Planner:
             names=names,
             notes=(*self._not_kept, *self._bad.notes),
             conflicts=tuple(self._conflicts),
+            decided=tuple(self._decided),
             elsewhere=Elsewhere.of(
                 [
                     *(Owner(locid=place.locid, site=None, blocks=place.ipblocks) for place in staying),
@@ -361,6 +366,7 @@ class _Planner:
             if not decided and not asked.stays(found, site.where):
                 sites.append(site)
                 continue
+            self._decided += [site.name] if decided else []
             self.theirs[site.name] = version
             if place is None:
                 names.pop(site.name, None)
@@ -466,6 +472,13 @@ class _Planner:
         bare = [site.name for site in self.sites if not site.blocks]
         if bare:
             self._bad.notes.append(f"without networks, so that no address resolves to them: {_listed(bare)}")
+        nowhere = [site.name for site in self.sites if lacks_coordinates(site.fields)]
+        if nowhere:
+            told = "without coordinates, since the file has none and no source has those of their city"
+            self._bad.notes.append(f"{told}: {_listed(nowhere)}")
+        if self._decided:
+            told = "left as a person decided at an earlier apply, though the file says otherwise"
+            self._bad.notes.append(f"{told}: {_listed(self._decided)}")
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -56,6 +56,28 @@ def test_sources_are_added_listed_moved_and_removed(
     assert config.read_text().startswith("[[source]]\n")
 
 
+def test_a_change_of_the_sources_is_in_the_history_of_a_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GEOLOOKUP_HOME", str(tmp_path / "state"))
+    source("add", "office.csv")
+    assert not (tmp_path / "state").exists()
+    assert run(["sync"]) == 0
+    source("add", "./office.csv", "--name", "again", "--first")
+    source("move", "again", "--last")
+    source("move", "again", "--last")
+    source("remove", "office")
+    capsys.readouterr()
+    assert run(["history", "--json"]) == 0
+    lines = [line for line in json.loads(capsys.readouterr().out) if line["what"] == "sources"]
+    assert [(line["before"]["sources"], line["after"]["sources"]) for line in lines] == [
+        (["office"], ["again", "office"]),
+        (["again", "office"], ["office", "again"]),
+        (["office", "again"], ["again"]),
+    ]
+    assert {line["via"] for line in lines} == {"command"}
+
+
 def test_who_removes_the_last_source_is_told_that_there_is_nothing_to_sync(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

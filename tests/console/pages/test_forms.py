@@ -77,6 +77,7 @@ def test_a_country_may_be_named(mine: Visitor, country: str) -> None:
 
 def test_the_picker_knows_accents_and_passes_signs_over(mine: Visitor) -> None:
     assert "Łódź, LD, 90-001, PL" in mine.get("/cities?city=łód").text
+    assert "Berlin, BE, 10115, DE" in mine.get("/cities?city=Bérl").text, "the source writes no accent"
     for text in ("%", "_", "\\", "'", "Nowhere"):
         assert "data-fill" not in mine.get("/cities", params={"city": text}).text
     assert "<li" not in mine.get("/cities?city=").text
@@ -213,4 +214,7 @@ def test_sources_are_added_moved_and_removed(
             in client.post("/sources", data={**hidden(asked), "name": "below", "step": "remove"}).text
         )
         assert order() == ["between", "above"]
+        told = client.get("/history").text
+        assert told.count("sources changed") == 6, "there were no settings before the first"
+        assert "above, below, between → below, above, between" in told
         assert client.post("/sources", data={**hidden(form), "name": "below", "step": "up"}).status_code == 409

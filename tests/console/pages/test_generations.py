@@ -163,12 +163,22 @@ def test_what_was_held_and_rolled_back_is_said_where_people_look(files: FilesCon
     assert "No line of the history has this." in visitor.get("/history?find=nobody%3Cb%3E").text
     assert "geolookup sync --accept" not in told
     assert "Version 2 answers: version 3 was rolled back, and no update publishes it again" in visitor.get("/").text
+    assert files.sync().outcome == "rolled-back"
+    held = visitor.get("/generations").text.partition('id="held"')[2].partition("</section>")[0]
+    assert "It has what was rolled back here" in held
+    assert "Half of it was gone" in held
+    assert 'href="/generations/diff?old=2&amp;new=held:towns">See what it would change, and decide</a>' in held
+    assert "A new version of towns was not published: it has what was rolled back." in visitor.get("/").text
     assert "Use this version" in visitor.get("/generations").text
     again = visitor.get("/generations/diff?old=2&new=3").text
     assert "<h1>Use version 3: what would change</h1>" in again
+    looked = visitor.get("/generations/diff?old=2&new=3&look=only").text
+    assert "<h1>What changed from version 2 to 3</h1>" in looked
+    assert 'class="risky"' not in looked
     answer = visitor.post("/generations", data=form_of(again, "Use this version"))
     assert "Version 3 answers now." in answer.text
     assert "was rolled back" not in visitor.get("/").text
+    assert 'id="held"' not in visitor.get("/generations").text, "it answers now"
 
 
 def test_a_version_says_for_how_many_addresses_the_country_changed(files: FilesConsole, visitor: Visitor) -> None:
@@ -223,7 +233,10 @@ def test_what_is_held_is_accepted_with_its_reasons_seen(files: FilesConsole, bro
     held = tab.get_by_role("region", name="Not published: look, and decide")
     assert "fewer than 95%" in held.inner_text()
     assert "100 places, 100 networks" in held.inner_text()
-    held.get_by_role("button", name="Publish it all the same").click()
+    held.get_by_role("link", name="See what it would change, and decide").click()
+    tab.get_by_text("Addresses whose answer differs: 30,976 IPv4").wait_for()
+    assert files.served == 2
+    tab.get_by_role("button", name="Publish it all the same").click()
     assert "Version 3 is published: 100 places" in tab.get_by_role("status").inner_text()
     assert files.served == 3
     assert tab.get_by_role("region", name="Not published: look, and decide").count() == 0

@@ -95,6 +95,8 @@ def test_a_sheet_that_cannot_be_made_says_all_that_is_wrong(console: RunningCons
     answer = upload(visitor, HEAD + LODZ.replace("51.77", "951") + LYON.replace("12.2.0.0/24", "12.2.0.1/24"))
     assert answer.status_code == 422
     assert "line 2" in answer.text
+    assert "\\n" not in answer.text
+    assert re.search(r"<li>[^<]*line 2[^<]*</li>", answer.text), "a line for each"
     assert "line 3" in answer.text
     assert upload(visitor, "", "").status_code == 422
     assert not sites(console) & {"Lyon"}
@@ -148,6 +150,27 @@ def test_what_others_changed_since_is_shown_in_three_versions_and_asked(
     with open_editor(console.home) as editor:
         assert editor.get(editor.sites()["Lyon"]).place.city == "Lyon"
         assert "Łódź office" not in {editor.site_names()[laid.place.locid] for laid in editor.custom()}
+
+
+def test_what_stays_as_it_was_decided_is_said_and_can_be_decided_anew(
+    console: RunningConsole, visitor: Visitor
+) -> None:
+    visitor.post("/custom/sheet", data={**hidden(upload(visitor, HEAD + LODZ + LYON).text), "step": "apply"})
+    with open_editor(console.home) as editor:
+        editor.update(editor.sites()["Lyon"], city="Villeurbanne")
+    asked = upload(visitor, HEAD + LODZ.replace("51.77", "51.78") + LYON)
+    keep = {"changed-site": "Lyon", "keep-0": "theirs"}
+    shown = visitor.post("/custom/sheet", data={**hidden(asked.text), **keep}).text
+    assert "changes made" in visitor.post(
+        "/custom/sheet", data={**hidden(shown), **keep, "step": "apply"}
+    ).text.replace("1 change ", "1 changes ")
+    again = upload(visitor, HEAD + LODZ.replace("51.77", "51.78") + LYON).text
+    assert "left as a person decided at an earlier apply, though the file says otherwise: Lyon" in again
+    assert "as the sheet says: nothing to change" not in again
+    anew = visitor.post("/custom/sheet", data=hidden(again.partition('<form method="post"')[2])).text
+    assert "1 to change" in anew
+    assert "Villeurbanne, ARA, FR" in anew.partition('data-label="From"')[2]
+    assert "Make this change" in anew
 
 
 def test_one_of_several_sheets_is_chosen_and_how_it_is_read_is_said(
@@ -248,6 +271,15 @@ def test_each_change_that_still_stands_can_be_undone_from_its_line(console: Runn
 
 def form_of_undo(visitor: Visitor) -> dict[str, str]:
     return hidden(visitor.get("/custom/undo").text)
+
+
+def test_what_a_sheet_did_is_one_row_that_unfolds(console: RunningConsole, visitor: Visitor) -> None:
+    many = "".join(f"Row {n},FR,,Lyon,,45.76,4.84,,,12.9.{n}.0/24\n" for n in range(30))
+    visitor.post("/custom/sheet", data={**hidden(upload(visitor, HEAD + many).text), "step": "apply"})
+    rows = visitor.get("/history").text.partition("<tbody>")[2].partition("</tbody>")[0].split("</tr>")
+    assert "30 × site created" in rows[0].partition("<summary>")[2].partition("</summary>")[0]
+    assert rows[0].count('">Row ') >= 30
+    assert ">Row 17<" not in rows[1]
 
 
 def test_who_changed_what_is_listed_with_the_names(console: RunningConsole, visitor: Visitor) -> None:

@@ -31,6 +31,20 @@ def test_the_stack_shows_what_each_source_has_and_may(files: FilesConsole, brows
     assert watched.unwanted == []
 
 
+def test_an_order_that_the_next_update_brings_is_shown_and_said(files: FilesConsole, visitor: Visitor) -> None:
+    (files.folder / "office.csv").write_text("network,country\n30.0.0.0/24,FR\n", encoding="utf-8")
+    office = SourceSettings(name="office", location=str(files.folder / "office.csv"))
+    files.settings = Settings(sources=(*files.settings.sources, office), attempts=1)
+    files.sync()
+    assert "From the next update on" not in visitor.get("/sources").text
+    files.settings = Settings(sources=files.settings.sources[::-1], attempts=1)
+    text = visitor.get("/sources").text
+    assert "answer in the order below. Until then in this: towns, office." in text
+    assert re.findall(r'<th scope="row">(\w+)<', text) == ["office", "towns"]
+    files.sync()
+    assert "From the next update on" not in visitor.get("/sources").text
+
+
 def test_a_sync_goes_on_without_its_page_and_is_found_again(
     files: FilesConsole, browser: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,7 +102,7 @@ def test_what_is_held_leads_to_the_decision(files: FilesConsole, visitor: Visito
     files.write(50)
     text = wait(visitor)
     assert "fewer than 95%" in text
-    assert '<a href="/generations#held">Look at what is held, and decide</a>' in text
+    assert '<a href="/generations#held">Look at what was not published, and decide</a>' in text
     stack = visitor.get("/sources").text
     assert '<a href="/generations#held">not published: look, and decide</a>' in stack
     assert files.served == 1

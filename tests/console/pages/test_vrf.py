@@ -78,8 +78,13 @@ def test_sites_of_vrfs_are_in_the_list_and_have_a_page_and_are_found_by_name(
     assert "site created" in page
     assert "/replace-block" not in page
     assert mine.get(f"/custom/{locid}/add-block").status_code == 404
+    assert "of routing domains (VRFs), which are not on the map" in mine.get("/map?find=hall of").text
+    assert "Hall of Łódź of the VRF CUST-L" in mine.get("/history?find=hall of").text
     assert "/export/sites.csv?vrf=CUST-L" in mine.get("/export").text
-    sheet = mine.get("/export/sites.csv?vrf=CUST-L").text
+    answer = mine.get("/export/sites.csv?vrf=CUST-L")
+    assert answer.headers["content-disposition"] == 'attachment; filename="geolookup-sites-CUST-L.csv"'
+    assert answer.content.startswith("\ufeff".encode()), "for Excel"
+    sheet = answer.text
     assert "Hall of Łódź" in sheet
     assert "Berlin" not in sheet
     assert "of them in routing domains (VRFs)" in mine.get("/").text

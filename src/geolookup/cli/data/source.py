@@ -1,5 +1,6 @@
 """``source``: which sources default geolocations come from, and in which order."""
 
+import contextlib
 import os
 import shlex
 from collections.abc import Mapping
@@ -31,6 +32,7 @@ from geolookup.sources.adding import REGISTRY, new_values, refuse_what_cannot_be
 from geolookup.sources.bundled import MORE
 from geolookup.sources.definition import TOKEN, Definition, define, refuse_location
 from geolookup.sources.providers import PRESETS, UNKNOWN_LICENCE, Terms, preset
+from geolookup.sync.belonging import noted
 
 _PRESETS = "\n".join(f"  {preset.name:<22}{preset.licence}" for preset in PRESETS)
 _NAMES = (
@@ -116,7 +118,8 @@ def add(
     source = edit.read_new_source(values)
     found = define(source)
     refuse_what_cannot_be_pulled(location, source, found)
-    path = edit.add_source(values, _position(first, before, last) or "last")
+    with _noted():
+        path = edit.add_source(values, _position(first, before, last) or "last")
     licence = [f"licence: {found.licence}"] if found.licence else []
     what = {"added": found.name, "licence": found.licence}
     _done([f"added {found.name} to {path}: `geolookup sync` pulls it", *licence], what, path, as_json)
@@ -287,7 +290,8 @@ def remove(name: str, as_json: bool) -> None:
     Example: geolookup source remove dbip-city-lite
     """
     interrupt.changing(settings_path())
-    path = edit.remove_source(name)
+    with _noted():
+        path = edit.remove_source(name)
     settings = load_settings()
     follows = "the next `geolookup sync` goes without it"
     if not settings.stack and not any(entry.get("given") for entry in _pulled(settings).values()):
@@ -313,8 +317,13 @@ def move(name: str, first: bool, before: str | None, last: bool, as_json: bool) 
     if position is None:
         raise click.UsageError("give one of --first, --before and --last")
     interrupt.changing(settings_path())
-    path = edit.move_source(name, position)
+    with _noted():
+        path = edit.move_source(name, position)
     _done(f"moved {name} in {path}: the next `geolookup sync` follows", {"moved": name}, path, as_json)
+
+
+def _noted() -> contextlib.AbstractContextManager[None]:
+    return noted(lambda: state_directory(load_settings()), load_settings)
 
 
 def _done(text: str | list[str], what: dict[str, Any], path: str, as_json: bool) -> None:

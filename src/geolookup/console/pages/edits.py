@@ -458,11 +458,11 @@ def site_of(addresses: list[str], vrf: str) -> str:
 
 
 def together(lines: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Lines of the history, the newest first: those of one step about one site together, the oldest of them first."""
-    found: dict[tuple[int, int | None], list[dict[str, Any]]] = {}
+    """Lines of the history, the newest first: those of one step together, the oldest of them first."""
+    found: dict[int, list[dict[str, Any]]] = {}
     for line in lines:
-        found.setdefault((line["step"] or -line["id"], line["locid"]), []).insert(0, line)
-    return list(found.values())
+        found.setdefault(line["step"] or -line["id"], []).append(line)
+    return [step[::-1] for step in found.values()]
 
 
 def undoing(line: Mapping[str, Any], place: Geolocation | None, name: str | None) -> str:

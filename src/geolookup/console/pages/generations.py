@@ -11,6 +11,7 @@ from geolookup.console.console import Console, Html, Page
 from geolookup.console.forms import MAX_FILE_BYTES, READS, AnyRequest, Form, dropped, query, while_wanted
 from geolookup.history import diff as history
 from geolookup.history.diff import Sides
+from geolookup.history.held import held_items
 from geolookup.history.impact import ChangedAnswer
 from geolookup.lookup.asked import read_field
 from geolookup.model.errors import EditError, GeoLookupError, InvalidAddressError
@@ -44,7 +45,7 @@ def _table(request: AnyRequest, console: Console, status: int = 200, error: str 
     # A status counts the pending edits too: it is asked for only if something is held.
     sources = console.geo().status().sources if held else ()
     reasons = {source.name: source.problem for source in sources if source.held}
-    stack = directory.holding.stack()
+    stack, lines = directory.holding.stack(), console.editor().history(newest=_MOST_LINES)
     kept = sorted((each for each in found if not each.held), key=lambda each: each.number or 0, reverse=True)
     return console.page(
         request,
@@ -52,7 +53,8 @@ def _table(request: AnyRequest, console: Console, status: int = 200, error: str 
         status,
         kept=kept,
         brought={each.number: _difference(directory, each) for each in kept},
-        decided=_decided(console),
+        decided=_decided(lines),
+        rolled_back=next((line for line in reversed(lines) if line["what"] == "rollback"), None),
         held=held,
         reasons=reasons,
         stack_reasons=[] if stack is None else stack.get("reasons", []),
@@ -66,11 +68,11 @@ def _difference(directory: StateDirectory, kept: KeptGeneration) -> Any:
     return None if kept.problem or kept.number is None else directory.report(kept.number)["report"].get("difference")
 
 
-def _decided(console: Console) -> dict[int, tuple[dict[str, Any], str]]:
+def _decided(lines: list[dict[str, Any]]) -> dict[int, tuple[dict[str, Any], str]]:
     """The versions that a person published though they were held: the line of the history, and why they were held."""
     found: dict[int, tuple[dict[str, Any], str]] = {}
     reasons = ""
-    for line in console.editor().history(newest=_MOST_LINES):
+    for line in lines:
         reasons = wording.held_for(line) or reasons
         if line["what"] == "accept" and isinstance(line["after"], dict) and "generation" in line["after"]:
             found[line["after"]["generation"]] = line, reasons
@@ -134,36 +136,61 @@ def _diff(
     directory = console.directory()
     old, new = query(request, "old") or PREVIOUS, query(request, "new") or SERVED
     values: dict[str, Any] = dict.fromkeys(
-        ("sources", "impact", "stacks", "changed", "numbers", "losses", "then_and_now", "sites_belong")
+        ("sources", "impact", "stacks", "changed", "numbers", "losses", "then_and_now", "sites_belong", "rolls_back"),
     )
-    rolls_back = undoes = False
+    held = next((each for each in held_items(directory) if each.reference == new), None)
+    at_once = query(request, "show") == "all" or asked is not None
     try:
-        with history.opened(directory, old, new, sites="now") as sides:
-            values["numbers"] = sides.old.current.generation, sides.new.current.generation
-            served = directory.require_current().generation
-            # To go back to another version begins with the comparison of the served one with it.
-            rolls_back, undoes = (served == own != other for own, other in (values["numbers"], values["numbers"][::-1]))
-            values["sites_belong"] = sides.have_sites
-            values["stacks"] = sides.stacks()
-            values["then_and_now"] = [
-                (side.current.generation, wording.holds(side.current.published["rows"]))
-                for side in (sides.old, sides.new)
-            ]
-            blocks = max(side.current.published["rows"]["blocks"] for side in (sides.old, sides.new))
-            if blocks <= _AT_ONCE_BLOCKS or query(request, "show") == "all" or asked is not None:
-                values["sources"] = sides.sources(top=_MOST_ROWS, blocks=True)
-                values["impact"] = sides.impact()
-                if rolls_back:
-                    values["losses"] = sides.losses(console.settings())
-            if asked is not None:
-                values["changed"] = _Changed(sides, asked)
+        if held is not None and not at_once:  # to open it takes long by itself
+            served = directory.require_current()
+            told = wording.holds(served.published["rows"]), wording.holds(held.record.get("rows"))
+            values["numbers"], values["stacks"] = (served.generation, new), ([], [])
+            values["then_and_now"] = list(zip(("served", "not published"), told, strict=True))
+        else:
+            values |= _compared(request, console, asked, at_once=at_once, old=old, new=new)
     except GeoLookupError as wrong:
         status, error = 422, str(wrong)
     kept = [each for each in Generations(directory).kept() if each.number is not None]
     return console.page(
         request, "generations_diff.html", status, old=old, new=new, kept=kept[::-1], error=error,
-        most=_MOST_ROWS, rolls_back=rolls_back, undoes=undoes, **values,
+        most=_MOST_ROWS, held=held, undoes=values.pop("undoes", False), **values,
     )  # fmt: skip
+
+
+def _compared(
+    request: AnyRequest,
+    console: Console,
+    asked: Iterator[tuple[int, str]] | None,
+    *,
+    at_once: bool,
+    old: str,
+    new: str,
+) -> dict[str, Any]:
+    """The comparison of two versions, for the page; of large ones only what they have, unless ``at_once``.
+
+    :raises GeoLookupError: if they cannot be compared
+    """
+    values: dict[str, Any] = {}
+    with history.opened(console.directory(), old, new, sites="now") as sides:
+        numbers = values["numbers"] = sides.names
+        served = console.directory().require_current().generation
+        # To go back to another version begins with the comparison of the served one with it.
+        rolls_back, undoes = (
+            served == own != other and isinstance(other, int) for own, other in (numbers, numbers[::-1])
+        )
+        rolls_back = values["rolls_back"] = rolls_back and query(request, "look") != "only"
+        values |= {"undoes": undoes, "sites_belong": sides.have_sites, "stacks": sides.stacks()}
+        rows = [side.current.published.get("rows") for side in (sides.old, sides.new)]
+        values["then_and_now"] = [
+            (f"Version {name}", wording.holds(each)) for name, each in zip(numbers, rows, strict=True)
+        ]
+        if at_once or max(each["blocks"] for each in rows if each) <= _AT_ONCE_BLOCKS:
+            values |= {"sources": sides.sources(top=_MOST_ROWS, blocks=True), "impact": sides.impact()}
+            if rolls_back:
+                values["losses"] = sides.losses(console.settings())
+        if asked is not None:
+            values["changed"] = _Changed(sides, asked)
+    return values
 
 
 class _Changed:

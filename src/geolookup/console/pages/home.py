@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from geolookup.console.console import Console
 from geolookup.model.reports import SourceStatus, Status
-from geolookup.state.publishing.catalogue import Generations
+from geolookup.state.publishing.catalogue import Generations, KeptGeneration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,8 @@ def home(console: Console) -> Home | None:
     """The state at a glance; None if nothing was published yet."""
     if console.directory().current_or_none() is None:
         return None
-    status, layer = console.geo().status(), console.layer()
+    status, layer, directory = console.geo().status(), console.layer(), console.directory()
+    kept = Generations(directory).kept() if directory.require_current().refused else []
     failed = next(iter(status.failures), None)
     return Home(
         served=[source for source in status.sources if source.serves],
@@ -44,20 +45,26 @@ def home(console: Console) -> Home | None:
         decide=layer.decide,
         age_s=status.age_s,
         failed_at=None if failed is None else failed.at,
-        troubles=[*_troubles(status), *_rolled_back(console), *_of_sites(layer.decide, len(layer.findings))],
+        troubles=[
+            *_troubles(status, kept),
+            *_rolled_back(directory.require_current().generation, kept),
+            *_of_sites(layer.decide, len(layer.findings)),
+        ],
     )
 
 
-def _troubles(status: Status) -> list[Trouble]:
+def _troubles(status: Status, kept: list[KeptGeneration]) -> list[Trouble]:
     found = (
         [] if status.problem is None else [Trouble(text=status.problem, remedy="See the versions", path="/generations")]
     )
     for failure in status.failures:
         remedy, path = ("Send again", "/outbox") if failure.stage == "push" else ("Update now", "/sources")
         found.append(Trouble(text=f"The last {failure.run} failed: {failure.message}", remedy=remedy, path=path))
+    refused = {each.digest for each in kept if each.held and each.refused}
     for source in status.sources:
         if source.held:
-            text = f"A new version of {source.name} was not published: much would change"
+            why = "it has what was rolled back" if source.held in refused else "much would change"
+            text = f"A new version of {source.name} was not published: {why}"
             found.append(Trouble(text=text, remedy="Look, and decide", path="/generations#held"))
         if source.problem is not None:
             found.append(Trouble(text=f"{source.name}: {source.problem}", remedy="See the sources", path="/sources"))
@@ -71,18 +78,12 @@ def _troubles(status: Status) -> list[Trouble]:
     return found
 
 
-def _rolled_back(console: Console) -> list[Trouble]:
+def _rolled_back(served: int, kept: list[KeptGeneration]) -> list[Trouble]:
     """The newer version that was rolled back, if an older one answers."""
-    directory = console.directory()
-    current = directory.require_current()
-    if not current.refused:
+    newer = [each.number or 0 for each in kept if each.refused and not each.held]
+    if max(newer, default=0) <= served:
         return []
-    newer = [each.number or 0 for each in Generations(directory).kept() if each.refused and not each.held]
-    if max(newer, default=0) <= current.generation:
-        return []
-    text = (
-        f"Version {current.generation} answers: version {max(newer)} was rolled back, and no update publishes it again"
-    )
+    text = f"Version {served} answers: version {max(newer)} was rolled back, and no update publishes it again"
     return [Trouble(text=text, remedy="See the versions", path="/generations")]
 
 

@@ -24,6 +24,7 @@ from geolookup.sites.plan import export_sites
 from geolookup.sites.vrfs import export_vrf
 from geolookup.state.base.actor import acting, who
 from geolookup.state.base.clock import wall
+from geolookup.state.edits.steps import vrf_place
 from geolookup.state.publishing import archive
 
 #: Lines of the history that are read at most; the command has all.
@@ -43,7 +44,8 @@ def history(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     editor = console.editor()
     lines = editor.history(newest=_MOST_LINES)[::-1]
     whole = len(lines) < _MOST_LINES
-    layer, names = console.layer(), editor.site_names()
+    layer = console.layer()
+    names = layer.names
     find = query(request, "find")
     lines = [line for line in lines if find.casefold() in _text_of(line, names).casefold()] if find else lines
     places = {laid.place.locid: laid.place for laid in layer.every}
@@ -60,7 +62,14 @@ def history(request: AnyRequest, console: NamedDependency[Console]) -> Html:
 
 def _text_of(line: dict[str, Any], names: dict[int, str]) -> str:
     """A line of the history as its page words it, to be searched."""
-    told = (names.get(line["locid"]), wording.did(line), wording.changed(line), line["who"], line["via"])
+    told = (
+        names.get(line["locid"]),
+        vrf_place(line),
+        wording.did(line),
+        wording.changed(line),
+        line["who"],
+        line["via"],
+    )
     return "\n".join(str(each) for each in (*told, wording.outcome(line)) if each)
 
 
@@ -111,7 +120,8 @@ def _download(console: Console, name: str, vrf: str) -> Stream:
         if name in ("sites.toml", "sites.csv"):
             sites = export_vrf(console.editor(), vrf) if vrf else export_sites(console.editor())
             text = write_sites(sites, "toml" if name == "sites.toml" else "csv")
-            file.write(text.encode("utf-8"))
+            # With a mark Excel reads UTF-8, not Windows-1252; a sheet that is uploaded again may have it.
+            file.write(text.encode("utf-8" if name == "sites.toml" else "utf-8-sig"))
         elif name in _FILES:
             _, form, options = _FILES[name]
             export(console.geo(), form, file, **options)
@@ -121,7 +131,9 @@ def _download(console: Console, name: str, vrf: str) -> Stream:
         file.close()
         raise
     file.seek(0)
-    headers = {"content-disposition": f'attachment; filename="geolookup-{name}"'}
+    of = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in vrf)
+    called = f"{name.partition('.')[0]}{f'-{of}' if vrf else ''}.{name.partition('.')[2]}"
+    headers = {"content-disposition": f'attachment; filename="geolookup-{called}"'}
     return Stream(_chunks(file), media_type="application/octet-stream", headers=headers)
 
 

@@ -83,6 +83,8 @@ def _page(
     is_wanted = wanted(find)
     places = custom_places(geo) if show in ("all", "custom") else []
     places = [each for each in places if is_wanted(each.place, each.site or "")]
+    layer = console.layer()
+    of_vrfs = sum(is_wanted(each.place, layer.names.get(each.place.locid, "")) for each in layer.of_vrfs)
     begins = map_drawing.steps(max(numbers.values(), default=0)) if numbers else []
     known = countries()
     rows = [(code, known[code].name if code in known else "", number) for code, number in (numbers or {}).items()]
@@ -111,6 +113,7 @@ def _page(
         outlines=f"/map/outlines/{_outlines()[1]}",
         table=Table(request, places, _COLUMNS, default="addresses", falling=("addresses", "networks")),
         elsewhere=sum(each.place.latitude is None or each.place.longitude is None for each in places),
+        of_vrfs=of_vrfs,
         error=error,
     )
 

@@ -20,6 +20,7 @@ from geolookup.sources.definition import define, refuse_location
 from geolookup.sources.providers import PRESETS
 from geolookup.state.base.parts import REGISTRY
 from geolookup.state.publishing import checks
+from geolookup.sync.belonging import noted
 from geolookup.sync.pull.context import PullReport
 from geolookup.sync.pull.pull import pull
 
@@ -57,16 +58,20 @@ def stack(request: AnyRequest, console: NamedDependency[Console]) -> Html:
         for each in map(define, settings.stack)
         if each.name not in known
     ]
+    order = [source.name for source in settings.stack]
+    answering = [source.name for source in found if source.name in order]
+    found.sort(key=lambda source: order.index(source.name) if source.name in order else len(order))
     return console.page(
         request,
         "sources.html",
+        until_then=answering if answering != [name for name in order if name in answering] else None,
         status=status,
         needs=needs,
         sources=found,
         bundled=bundled,
         never=never,
         configured=bool(settings.stack),
-        order=[source.name for source in settings.stack],
+        order=order,
         more=MORE if bundled and not settings.stack else None,
         run=console.runs.latest("sync"),
     )
@@ -78,14 +83,16 @@ def change(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     form: Form = request.state.form
     name, step = form.text("name"), form.text("step")
     if step == "remove":
-        edit.remove_source(name)
+        with noted(console.directory, console.settings):
+            edit.remove_source(name)
         return console.go("/sources", f"{name} is removed: the next update publishes without it.")
     order = [source.name for source in console.settings().stack]
     if name not in order:
         raise SettingsError(f"{name:.60} is not among the sources any more: nothing was changed")
     place = order.index(name)
     below = place + 2 if step == "down" else max(place - 1, 0)
-    edit.move_source(name, edit.Before(order[below]) if below < len(order) else "last")
+    with noted(console.directory, console.settings):
+        edit.move_source(name, edit.Before(order[below]) if below < len(order) else "last")
     return console.go("/sources", f"{name} moved {step}: the next update follows.")
 
 
@@ -120,7 +127,8 @@ def add(request: AnyRequest, console: NamedDependency[Console]) -> Html:
             values["token_file"] = os.path.abspath(os.path.expanduser(typed["token_file"]))
         source = edit.read_new_source(values)
         refuse_what_cannot_be_pulled(typed["location"], source, define(source))
-        edit.add_source(values, "first" if typed["position"] == "first" else "last")
+        with noted(console.directory, console.settings):
+            edit.add_source(values, "first" if typed["position"] == "first" else "last")
     except GeoLookupError as wrong:
         return _add_form(request, console, typed, 422, str(wrong))
     return console.go("/sources", f"{source.name} is added: the next update pulls it.")

@@ -16,6 +16,7 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   const answer = new DOMParser().parseFromString(event.detail.serverResponse, "text/html").querySelector("[data-refused]");
   if (!answer) return;
   event.detail.shouldSwap = false;
+  if (answer.dataset.token) for (const each of document.getElementsByName("form-token")) each.value = answer.dataset.token;
   say([...answer.querySelectorAll("h1, p")].map((each) => each.textContent).join(". ").replace(/([.:])\. /g, "$1 ") + " What you typed is still here.");
 });
 

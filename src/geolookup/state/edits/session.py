@@ -315,12 +315,9 @@ class EditSession:
 
     def forgotten(self) -> set[int]:
         """The provisional locids of what was created here and deleted before anything of it was sent."""
-        rows = [row for row in self.outbox.rows(State.DROPPED) if row.intent.what == "create"]
-        return {
-            row.locid
-            for row in rows
-            if not row.attempts and row.locid not in self.layer and row.locid not in self._aliases
-        }
+        sql = "SELECT locid FROM outbox WHERE state = ? AND operation = 'create' AND attempts = 0"
+        found = self._database.execute(sql, (str(State.DROPPED),))
+        return {locid for (locid,) in found if locid not in self.layer and locid not in self._aliases}
 
     def take_back(self, rows: Collection[OutboxRow]) -> None:
         """Drop edits that were never sent, as `superfluous` gives them: the newest of their geolocations."""

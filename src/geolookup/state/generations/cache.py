@@ -5,7 +5,7 @@ import hashlib
 import json
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias, Unpack
@@ -288,14 +288,16 @@ class Cache:
                 )
         return [(read_geolocation(self.path, row[:-1]), sizes.get(row[0], 0), row[-1]) for row in rows]
 
-    def cities_like(self, begin: str, most: int) -> list[Geolocation]:
+    def cities_like(self, begins: Collection[str], most: int) -> list[Geolocation]:
         """A default geolocation with coordinates of each city whose name begins so, those with most blocks first.
 
         Case has no meaning in the letters a-z, and in the first letter.
         """
         likes = [
             re.sub(r"([%_\\])", r"\\\1", each) + "%"
-            for each in dict.fromkeys((begin, begin[:1].upper() + begin[1:], begin.title()))
+            for each in dict.fromkeys(
+                each for begin in begins for each in (begin, begin[:1].upper() + begin[1:], begin.title())
+            )
         ]
         where = " OR ".join(["city LIKE ? ESCAPE '\\'"] * len(likes))
         # With max() the other columns are those of the row that has the most.

@@ -3,6 +3,7 @@
 import os
 from typing import Any, NamedTuple
 
+from geolookup.base.text import without_accents
 from geolookup.model.types import Geolocation
 from geolookup.state.base.parts import parts_of, snapshot_path
 from geolookup.state.generations.cache import Cache
@@ -29,29 +30,37 @@ def cities_like(home: str, record: dict[str, Any], begin: str, most: int) -> lis
     """The cities of a generation (``record``) whose names begin so, each once, those with most blocks first.
 
     Those of a source stand before those of the sources below it. Case has no meaning, except of other letters than a-z
-    within the name.
+    within the name; nor have accents and hyphens that the source does not write.
     """
     found: dict[tuple[str, str, str], City] = {}
     for part in parts_of(record):
         if begin and part.has_places and len(found) < most:
             cache = Cache(os.path.join(snapshot_path(home, part.snapshot), "cache.db"))
-            for place in cache.cities_like(begin, most):
+            for place in cache.cities_like(_spellings(begin), most):
                 found.setdefault((place.country, place.region, place.city), City(place, part.name, ()))
     return list(found.values())[:most]
+
+
+def _spellings(name: str) -> tuple[str, ...]:
+    """A name as it is typed, and as a source may write it: Saint-Etienne for Saint Étienne."""
+    plain = without_accents(name)
+    return (*dict.fromkeys((name, plain, plain.replace(" ", "-"), plain.replace("-", " "))),)
 
 
 def find_city(home: str, record: dict[str, Any], country: str, region: str, city: str) -> City | None:
     """The place of a city by the first source of a generation (``record``) that knows it, None if none does.
 
     Of its regions the one with most addresses, and of the places in that the one with most. A place without a region
-    may be in any; case has no meaning.
+    may be in any; case has no meaning, nor have accents and hyphens that the source does not write.
     """
     if not country or not city:
         return None
     for part in parts_of(record):
         if not part.has_places:
             continue
-        found = Cache(os.path.join(snapshot_path(home, part.snapshot), "cache.db")).city(country.upper(), city)
+        cache = Cache(os.path.join(snapshot_path(home, part.snapshot), "cache.db"))
+        asked = (cache.city(country.upper(), each) for each in _spellings(city))
+        found = next((each for each in asked if each), [])
         by_region: dict[str, list[tuple[int, int, int, Geolocation]]] = {}
         for place, addresses, blocks in found:
             if not region or place.region.casefold() in ("", region.casefold()):

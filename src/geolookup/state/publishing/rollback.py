@@ -12,6 +12,7 @@ from geolookup.state.base.parts import entries_of, parts_of, refusal, refusal_of
 from geolookup.state.edits.local import LocalEdits
 from geolookup.state.edits.store import Edits
 from geolookup.state.generations import licences, retention
+from geolookup.state.generations.held import Held
 from geolookup.state.generations.recovery import by_recency, numbered
 from geolookup.state.generations.served import required_current
 from geolookup.state.publishing.locks import Locks
@@ -73,6 +74,10 @@ class Keeping:
                 # That is when the service is known to have had this, however often it confirmed the other.
                 checked_at=str(record.get("pulled_at", "")),
             )
+            held, parts = Held(self._home), {part.name: part for part in parts_of(record)}
+            for name, candidate in held.candidates().items():
+                if name in parts and candidate.document()["published"]["digest"] == parts[name].digest:
+                    held.drop(name)  # it answers now
             before = {"generation": current.generation}
             after = {"generation": published.generation, **({"reason": reason} if reason else {})}
             self._note_done("rollback", before, after)

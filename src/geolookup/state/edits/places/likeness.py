@@ -42,6 +42,14 @@ def folded(text: str) -> str:
     return "".join(shown).lstrip("0")
 
 
+def _way(sent: str, stored: str) -> Hashable:
+    """The way in which a text is stored: of one that only somebody who knows could tell, the two."""
+    ours, theirs = folded(sent), folded(stored)
+    if not stored or ours == theirs:
+        return "folded" if stored else "emptied"
+    return "cut" if ours.startswith(theirs) else (ours, theirs)
+
+
 def _single(degrees: float) -> float:
     return float(struct.unpack("f", struct.pack("f", degrees))[0])
 
@@ -81,10 +89,7 @@ class Forms:
         self.learned: list[Seen] = []
         self._is_exact = True
         self._stored: set[tuple[int, Any, Any]] = set()
-        self._folding: set[int] = set()
-        self._cutting: set[int] = set()
-        self._emptying: set[int] = set()
-        self._renaming: set[tuple[int, Any, Any]] = set()
+        self._texts: set[tuple[int, Hashable]] = set()
         #: The ways that explain all coordinates which any of them explains, and whether one has changed any.
         self._ways, self._moves = _WAYS, False
         for pair in seen:
@@ -95,16 +100,9 @@ class Forms:
         self._is_exact = self._is_exact and sent == stored
         self._stored |= {(at, *values) for at, values in enumerate(zip(sent, stored, strict=True))}
         for at in _TEXTS:
-            if sent[at] == stored[at]:
-                continue
-            if not stored[at]:
-                self._emptying.add(at)
-            elif folded(sent[at]) == folded(stored[at]):
-                self._folding.add(at)
-            elif folded(sent[at]).startswith(folded(stored[at])):
-                self._cutting.add(at)
-            else:
-                self._renaming.add((at, folded(sent[at]), folded(stored[at])))
+            if sent[at] != stored[at]:
+                way = _way(sent[at], stored[at])
+                self._texts |= {(at, way), (at, "folded" if way == "cut" else way)}
         if ways := [way for way in self._ways if _is_so(way, sent, stored)]:
             self._ways = ways
             self._moves = self._moves or any(sent[at] != stored[at] for at in _DEGREES)
@@ -169,14 +167,7 @@ class Forms:
         if at in _DEGREES:
             ways = self._ways if self._moves else ()
             return _close(sent[at], found[at]) or any(_is_so(way, sent, found) for way in ways)
-        if not found[at]:
-            return at in self._emptying
-        ours, theirs = folded(sent[at]), folded(found[at])
-        return (
-            (ours == theirs and at in self._folding)
-            or (ours.startswith(theirs) and at in self._cutting)
-            or (at, ours, theirs) in self._renaming
-        )
+        return (at, _way(sent[at], found[at])) in self._texts
 
 
 def like(sent: Values, found: Values) -> bool:

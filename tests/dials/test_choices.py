@@ -5,10 +5,13 @@ import re
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from geolookup.model.errors import UpstreamRefusedError
 from geolookup.state.edits.places.choosing import CHOICES, Choice, Reason
+from geolookup.upstream.geolocations import GeolocationsClient
 from tests.dials.dials import Dials
 from tests.dials.person import BERLIN, ELSEWHERE, Person, settle
 
@@ -133,3 +136,51 @@ def test_each_choice_comes_to_rest_within_two_pushes(
     person("sync", exits=None)
     assert waiting(person) == [], problem
     person("push")
+
+
+@pytest.mark.parametrize("how", ["held", "refused"])
+@pytest.mark.parametrize("back", ["undo", "apply"])
+def test_a_deletion_that_the_service_has_not_done_is_taken_back_and_makes_no_second_place(
+    person: Person, tmp_path: Path, how: str, back: str
+) -> None:
+    (tmp_path / "sites.toml").write_text(
+        '[[site]]\nname = "Depot"\ncountry = "DE"\nregion = ""\ncity = "Berlin"\npostalcode = ""\nlatitude = 52.5\n'
+        f'longitude = 13.4\ndmacode = ""\nareacode = ""\nblocks = ["{BLOCK}"]\n'
+    )
+    person("custom", "apply", tmp_path / "sites.toml")
+    person.pushes_for_all_to_see()
+    person("custom", "delete", "Depot")
+    if how == "held":
+        place = person.upstream.places[-1]
+        fields = tuple("030" if at == len(place.fields) - 1 else value for at, value in enumerate(place.fields))
+        person.upstream.colleague_changes(-1, replace(place, fields=fields), who="colleague")
+        person("push", exits=3)
+    else:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(GeolocationsClient, "delete", _refuse)
+            person("push", exits=3)
+    if back == "undo":
+        person("custom", "undo", "--run")
+    else:
+        person("custom", "apply", tmp_path / "sites.toml", "--keep", "mine")
+    assert "create" not in person.said
+    person.pushes_for_all_to_see()
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
+    (found,) = json.loads(person("lookup", "10.1.0.1", "--json"))
+    assert found["site"] == "Depot"
+    assert person.upstream.places[-1].fields[-1] == ("030" if how == "held" else "")
+
+
+def _refuse(*_: object, **__: object) -> None:
+    raise UpstreamRefusedError("no", status=400)
+
+
+def test_an_update_of_what_somebody_deleted_is_taken_back(person: Person) -> None:
+    gone(person)
+    person("push", exits=3)
+    person("custom", "undo", "--run")
+    settle()
+    person("sync", exits=None)
+    person("push")
+    assert person.there == {}
+    assert json.loads(person("outbox", "list", "--json")) == []

@@ -124,7 +124,8 @@ def undo(editor: Editor, *, edits: Sequence[int] = (), last: int = 1) -> Undone:
         names = {locid: name for name, locid in editor.sites().items()}
         target = _Target({locid: content_of(place) for locid, place in before.items()}, editor.stored(), names)
         for place, was, became in changes:
-            target.reverse(session.shown(place), was, became)
+            there = session.undeleted(place) if became is None else None
+            target.reverse(session.shown(place), there or was, became)
         target.require_blocks_free()
         touched = dict.fromkeys(session.shown(place) for place, _, _ in reversed(changes))
         found = take_back(editor, {locid: target.layer.get(locid) for locid in touched}, names)

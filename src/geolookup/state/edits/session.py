@@ -18,7 +18,7 @@ from geolookup.state.edits.names import BY_HAND, SiteNames, facts_of_sites
 from geolookup.state.edits.outbox.history import begin_step, insert_history
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.payload import content_of, described, geolocation, values_of
-from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
+from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.places.place import Blocks, Content, Intent
 from geolookup.state.edits.steps import SITES, Named, Steps
 from geolookup.state.edits.vrfs import VrfPlaces
@@ -291,12 +291,21 @@ class EditSession:
     def deleted_unsent(self) -> dict[int, Geolocation]:
         """Geolocations deleted here, of which the service was not told yet: by the locid that lookups showed."""
         newest = {row.locid: row for row in self.pending()}
-        found = {}
+        found: dict[int, Geolocation] = {}
         for local, row in newest.items():
             shown = self.shown(local)
-            if row.intent.what == "delete" and row.never_sent and row.intent.base and shown not in self.layer:
-                found[shown] = geolocation(shown, row.intent.base)
+            if row.intent.what == "delete" and row.never_applied and shown not in self.layer:
+                content = self.undeleted(local)
+                found |= {} if content is None else {shown: geolocation(shown, content)}
         return found
+
+    def undeleted(self, local: int) -> Content | None:
+        """A place but for its deletion, as others have changed it meanwhile; None if the service may have done that."""
+        for kept in self.ledger.read("id = ?", (local,)).values():
+            *_, newest = [None, *kept.rows.values()]
+            if newest is not None and newest.intent.what == "delete" and newest.never_applied:
+                return replace(kept.place, intents=kept.place.intents[:-1]).shown
+        return None
 
     def before_unsent(self) -> dict[int, Content | None]:
         """Geolocations before their pending edits, if none of these was sent: by the locid that lookups show.
@@ -324,6 +333,9 @@ class EditSession:
         before = {row.locid: self.layer.get(self.shown(row.locid)) for row in rows}
         for row in rows:
             self.outbox.change(row.id, state=State.DROPPED, problem="taken back before it was sent")
+        for local in {row.locid for row in rows if row.state in PERSON_STATES}:  # nothing is held for them any more
+            kept = self.ledger.of(local)
+            self.ledger.save(kept, replace(kept.place, refused=None))
         self._left = self._layer = self._owners = None
         for local, was in before.items():
             now = self.layer.get(shown := self.shown(local))

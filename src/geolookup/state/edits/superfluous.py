@@ -21,7 +21,7 @@ def superfluous(rows: Sequence[OutboxRow], wanted: Mapping[int, Content | None])
     unsent: dict[int, list[OutboxRow]] = {locid: [] for locid in wanted}
     for row in rows:
         if row.locid in unsent:
-            unsent[row.locid] = [*unsent[row.locid], row] if row.never_sent else []
+            unsent[row.locid] = [*unsent[row.locid], row] if row.never_applied else []
     cuts = {locid: _since(unsent[locid], content) for locid, content in wanted.items()}
     # What no service has heard of is forgotten as it is deleted, with all of its edits.
     unheard = {row.locid for row in rows if row.intent.what == "create" and row.never_sent}

@@ -89,6 +89,13 @@ class OutboxRow(msgspec.Struct, frozen=True, kw_only=True):
         """True if no service can have heard of the edit."""
         return self.state == State.QUEUED and not self.attempts
 
+    @property
+    def never_applied(self) -> bool:
+        """True if no service did anything of it: it was never sent, though it may be held, or is a refused deletion."""
+        held_unsent = self.state == State.HELD and not self.attempts and self.intent.what != "create"
+        refused = self.state == State.REJECTED and self.intent.what == "delete"  # of others a part may be done
+        return self.never_sent or held_unsent or refused
+
     def describe(self) -> str:
         """The edit in words, that of a deletion by the number that was the service's."""
         return describe(self.intent, self.number or self.locid)

@@ -42,4 +42,6 @@ def many(folder: Path, count: int = 400) -> tuple[str, Settings]:
             fields = NewGeolocation(country=country, city=city, latitude=latitude, longitude=longitude)
             first = f"10.{number // 250}.{number % 250}.0/24"
             editor.create(name=f"{name} {number:03d}", blocks=[first, f"2001:db8:{number:x}::/48"], **fields)
+            if number < len(NAMES):
+                editor.put_vrf_place(f"kunden-süd-{number % 2}", name, blocks=["10.0.0.0/16"][number // 2 :], **fields)
     return home, settings

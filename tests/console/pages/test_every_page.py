@@ -178,7 +178,7 @@ def test_a_form_that_is_refused_unread_says_why_and_keeps_what_was_typed(made: R
     tab.get_by_label("City").fill("Kept")
     made.console.console.session.form_token, token = "another", made.console.console.session.form_token
     button.click()
-    tab.get_by_text("This form does not come from the console").wait_for()
+    tab.get_by_text("The console was started again since this page was opened").wait_for()
     made.console.console.session.form_token = token
     cookies = watched.context.cookies()
     watched.context.clear_cookies()

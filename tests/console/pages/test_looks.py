@@ -64,6 +64,7 @@ def paths(console: RunningConsole) -> tuple[str, ...]:
     """Every kind of page."""
     places = [laid.place for laid in console.console.layer().laid[1:5]]
     one = f"/custom/{places[0].locid}"
+    of_vrf = f"/custom/{console.console.layer().of_vrfs[0].place.locid}"
     return (
         *("/", "/?q=198.51.100.7", "/?q=10.0.1.7", "/?q=8.0.0.0/5", "/?q=Heidingsfeld", "/?q=nonsense"),
         *("/custom", "/custom?find=nothing", one, f"/custom/{places[-1].locid}"),
@@ -75,6 +76,7 @@ def paths(console: RunningConsole) -> tuple[str, ...]:
             f"{one}/replace-block?old=10.0.1.0/24",
             f"{one}/delete",
         ),
+        *(of_vrf, f"{of_vrf}/update", f"{of_vrf}/delete", "/custom?within=vrf:kunden-süd-0"),
         *("/custom/sheet", "/custom/undo", "/history", "/export", "/backups", "/map", "/outbox", "/generations"),
         *("/sources", "/sources/add", "/sources/remove?name=cities", "/nothing", "/components"),
     )

@@ -20,7 +20,9 @@ INTERNAL = {
     "Editor.sites": "belongs to `geolookup custom apply`",
     "GeoLookup.__init__": "`open` makes them",
     "GeoLookup.look_soon": "edits of this process announce themselves by it",
-    **dict.fromkeys((f"OutboxRow.{name}" for name in ("concluded", "intent", "number")), "the push works with it"),
+    **dict.fromkeys(
+        (f"OutboxRow.{name}" for name in ("concluded", "intent", "number", "never_applied")), "the push works with it"
+    ),
     "Editor.hold": "the command line and the console show by it what the service has",
     "Editor.stored": "belongs to `geolookup custom apply`",
     "GeoLookup.with_snapshot": "`export` reads a whole snapshot by it",

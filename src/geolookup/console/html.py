@@ -60,7 +60,6 @@ class Templates:
             "state": wording.state,
             "edit": wording.edit,
             "step": wording.step,
-            "undoing": wording.undoing,
             "why": wording.why,
             "dated": wording.dated,
             "did": wording.did,

@@ -12,7 +12,7 @@ from geolookup.base.text import short, short_v6
 from geolookup.model.continents import countries
 from geolookup.model.errors import HeldError
 from geolookup.model.fields import FIELDS
-from geolookup.model.types import IPBlock
+from geolookup.model.types import Geolocation, IPBlock
 from geolookup.sites.changes import Change
 from geolookup.sites.site import block_text
 from geolookup.sites.table import SAY_COLUMNS
@@ -95,8 +95,8 @@ _GOES_ON = " goes on"
 _MOST_BLOCKS = 5
 #: Names of sites that a line of the history has.
 _MOST_NAMES = 20
-#: Letters of what a button says it does.
-_MAX_BUTTON = 100
+#: Fields that the text of a place may not have.
+_BESIDE_PLACE = ("latitude", "longitude", "dmacode", "areacode")
 
 
 def state(text: str) -> str:
@@ -112,15 +112,35 @@ def edit(row: OutboxRow, names: Mapping[int, str]) -> str:
 
 def step(change: Change) -> str:
     """A step of a plan: a site that has a name is called by it alone."""
+    if change.edit is not None:
+        return f"take back: {edit(change.edit, {change.edit.locid: change.site or ''})}"
     named = change if change.site is None else replace(change, locid=None)
     return named.describe().split(" ", 1)[1]  # without the sign by which a terminal shows what comes and goes
 
 
-def undoing(steps: Sequence[str]) -> str:
-    """The button that undoes, with what it does."""
-    if len(steps) == 1 and len(steps[0]) <= _MAX_BUTTON:
-        return f"Undo it: {steps[0]}"
-    return f"Undo it: {words.count(len(steps), 'change')}"
+def again(name: str, before: Geolocation | None, after: Geolocation | None, *, done: bool = False) -> list[str]:
+    """What an undo makes of a site: sentences without full stops. Until it is ``done``, with what is so now."""
+    if before is None or after is None:
+        return [f"{name} is gone again" if after is None else f"{name} is there again: {after.place_text()}"]
+    sides: list[tuple[Any, Any, str]] = [(before.place_text(), after.place_text(), f"{name} is in")]
+    was, fields = before.fields(), after.fields()
+    sides += [(was[key], fields[key], f"{label(key)} of {name}:") for key in _BESIDE_PLACE if was[key] != fields[key]]
+    told = [
+        f"{begins} {value or '-'} again" + ("" if done else f" (now: {now or '-'})")
+        for now, value, begins in (sides[:1] if sides[0][0] != sides[0][1] else sides[1:])  # a place has coordinates
+    ]
+    came, went = (
+        [block for block in one.ipblocks if block not in other.ipblocks]
+        for one, other in ((after, before), (before, after))
+    )
+    told += [f"{name} answers for {_listed(came)} again"] if came else []
+    return [*told, *([f"{name} answers no more for {_listed(went)}"] if went else [])]
+
+
+def _listed(blocks: Sequence[IPBlock]) -> str:
+    """Some blocks by name, and the number of the others."""
+    more = f" and {len(blocks) - _MOST_BLOCKS} more" if len(blocks) > _MOST_BLOCKS else ""
+    return ", ".join(map(block_text, blocks[:_MOST_BLOCKS])) + more
 
 
 def why(text: str | None) -> str:
@@ -156,9 +176,17 @@ def summed(lines: Sequence[Mapping[str, Any]]) -> str:
 def outcome(line: Mapping[str, Any]) -> str:
     """The outcome of a line of the history: a change is saved here at once, whatever becomes of it at a service."""
     text = str(line["outcome"])
+    if line["undone"]:
+        return "undone"
     if reasons := held_for(line):
         return f"not published, held for a person: {reasons}"
-    return "saved" if text == State.QUEUED or line["what"] == SITES else text if text == State.DONE else state(text)
+    return (
+        "saved"
+        if text == State.QUEUED or line["what"] in (SITES, "take_back")
+        else text
+        if text == State.DONE
+        else state(text)
+    )
 
 
 def held_for(line: Mapping[str, Any]) -> str:
@@ -178,9 +206,7 @@ def answered(blocks: Sequence[IPBlock], name: str) -> str:
             *([f"{short_v6(v6)} of IPv6"] if v6 else []),
         ]
     )
-    more = f" and {len(blocks) - _MOST_BLOCKS} more" if len(blocks) > _MOST_BLOCKS else ""
-    listed = ", ".join(block_text(block) for block in blocks[:_MOST_BLOCKS])
-    return f"{name} now answers for {counted}: {listed}{more}"
+    return f"{name} now answers for {counted}: {_listed(blocks)}"
 
 
 def unread(error: str) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from geolookup.model.errors import EditError
+from geolookup.model.types import Geolocation
 from geolookup.sites.changes import Change, Kind, block_changes, custom_layer, in_order, make, take_back
 from geolookup.sites.site import block_text
 from geolookup.sites.summary import Elsewhere, Owner
@@ -28,7 +29,8 @@ class Undone:
 
     ``put_back`` says of names of sites and of places of VRFs, which no edit tells, what they are again. ``edits`` and
     ``steps`` are those that were to be undone; both are empty if there is nothing. ``elsewhere`` are the addresses that
-    blocks do not get as they come back.
+    blocks do not get as they come back. ``places`` are the geolocations that differ by their locid, each before it and
+    after it, None where it is not there; ``names`` those of their sites.
     """
 
     changes: tuple[Change, ...]
@@ -37,6 +39,8 @@ class Undone:
     edits: tuple[int, ...]
     steps: tuple[Step, ...]
     elsewhere: Elsewhere
+    places: Mapping[int, tuple[Geolocation | None, Geolocation | None]]
+    names: Mapping[int, str]
 
 
 @dataclass(slots=True)
@@ -135,7 +139,7 @@ def undo(editor: Editor, *, edits: Sequence[int] = (), last: int = 1) -> Undone:
         if steps:
             session.steps.undone([step.number for step in steps], by=session.step)
         after = custom_layer(editor)
-        names = {locid: name for name, locid in editor.sites().items()}
+        was_named, names = names, {locid: name for name, locid in editor.sites().items()}
     return Undone(
         changes=made,
         put_back=tuple(put_back),
@@ -151,6 +155,12 @@ def undo(editor: Editor, *, edits: Sequence[int] = (), last: int = 1) -> Undone:
                 if locid not in before or block not in before[locid].ipblocks
             },
         ),
+        places={
+            locid: (before.get(locid), after.get(locid))
+            for locid in before | after
+            if before.get(locid) != after.get(locid)
+        },
+        names={**was_named, **names},
     )
 
 

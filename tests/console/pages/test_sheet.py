@@ -83,7 +83,8 @@ def test_a_sheet_is_dropped_looked_at_applied_and_undone(
     assert f"5 changes made from sites.{kind}" in tab.get_by_role("status").inner_text()
     assert sites(console) >= {"Lyon", "Łódź office"}
     tab.get_by_role("link", name="Undo the last change of sites").click()
-    assert "delete Lyon" in tab.locator("main").inner_text()
+    assert "Lyon is gone again" in tab.locator("main").inner_text()
+    assert "640 IPv4" in tab.get_by_role("region", name="Whose answer would change").inner_text()
     tab.get_by_role("button", name="Undo it").click()
     assert "Undone: " in tab.get_by_role("status").first.inner_text()
     assert console.console.geo().match("12.1.0.1") is None
@@ -201,7 +202,10 @@ def test_an_undo_of_something_else_than_was_shown_is_refused(console: RunningCon
     shown = form_of_undo(visitor)
     with open_editor(console.home) as editor:
         editor.create(name="Meanwhile", **NOTHING)
-    assert visitor.post("/custom/undo", data=shown).status_code == 409
+    answer = visitor.post("/custom/undo", data=shown)
+    assert answer.status_code == 409
+    assert "Something else was changed meanwhile: nothing was undone. This is what would be undone now." in answer.text
+    assert "Meanwhile is gone again" in answer.text
     assert "Meanwhile" in sites(console)
     assert visitor.post("/custom/undo", data=form_of_undo(visitor)).status_code == 200
     with open_editor(console.home) as editor:
@@ -225,9 +229,34 @@ def test_undo_says_who_did_it_and_its_button_what_it_does(console: RunningConsol
     assert 'href="/custom/undo"' in visitor.get("/custom").text
     asked = visitor.get("/custom/undo").text
     assert re.search(r"<p class=\"lead\">\w+ made it at <time [^<]+</time> \(library\)\.</p>", asked)
-    button = re.search(r'<button class="risky">([^<]*)', asked)[1]  # type: ignore[index]
-    assert button.startswith("Undo it: delete Lyon office: "), button
+    assert "<li>Lyon office is gone again</li>" in asked
+    assert '<button class="risky">Undo it</button>' in asked
+    assert "256 IPv4" in asked
     assert str(locid) not in asked.partition("<main")[2]
+    assert "Undone: Lyon office is gone again." in visitor.post("/custom/undo", data=hidden(asked)).text
+
+
+def test_an_undo_says_what_will_be_and_what_is_now_without_numbers_of_edits(
+    console: RunningConsole, visitor: Visitor
+) -> None:
+    berlin = {**NOTHING, "country": "DE", "city": "Berlin", "latitude": 52.52, "longitude": 13.4}
+    with open_editor(console.home) as editor:
+        locid = editor.create(name="Office", blocks=["12.5.0.0/24"], **berlin)
+        editor.update(locid, city="Potsdam", latitude=52.39, longitude=13.06)
+    asked = visitor.get("/custom/undo").text
+    assert "<li>Office is in Berlin, DE again (now: Potsdam, DE)</li>" in asked
+    assert "edit " not in asked.partition("<main")[2].partition("Whose answer")[0]
+    done = visitor.post("/custom/undo", data=hidden(asked))
+    assert done.url.path == f"/custom/{locid}"
+    assert "Undone: Office is in Berlin, DE again." in done.text
+    rows = re.findall(r'data-label="What"><div>([^<]*).*?data-label="Outcome">([^<]*)', done.text, re.DOTALL)
+    assert rows[:2] == [("change taken back", "saved"), ("place changed", "undone")]
+    with open_editor(console.home) as editor, editor.transaction():
+        editor.add_block(locid, "12.6.0.0/24")
+        editor.remove_block(locid, "12.5.0.0/24")
+    asked = visitor.get("/custom/undo").text
+    assert "<li>Office answers for 12.5.0.0/24 again</li><li>Office answers no more for 12.6.0.0/24</li>" in asked
+    assert '<button class="risky">Undo it: 2 changes</button>' in asked
 
 
 def test_each_change_that_still_stands_can_be_undone_from_its_line(console: RunningConsole, visitor: Visitor) -> None:
@@ -246,17 +275,25 @@ def test_each_change_that_still_stands_can_be_undone_from_its_line(console: Runn
         return [unescape(each) for each in re.findall(r'<a href="([^"]*)">Undo this</a>', visitor.get(path).text)]
 
     found = links(page)
+    with open_editor(console.home) as editor:
+        lines = {line["what"]: line for line in editor.history(locid)}
+    ids = [lines[what]["id"] for what in ("sites", "replace_block", "remove_block", "update", "create")]
     assert [each.removeprefix(page) for each in found] == [
-        "/rename?name=Office",
-        "/replace-block?old=12.7.0.0%2F24&block=12.6.0.0%2F24",
-        "/add-block?block=12.5.0.0%2F24",
-        "/update?city=Berlin&latitude=52.52&longitude=13.4",
+        f"/rename?undo={ids[0]}&name=Office",
+        f"/replace-block?undo={ids[1]}&old=12.7.0.0%2F24&block=12.6.0.0%2F24",
+        f"/add-block?undo={ids[2]}&block=12.5.0.0%2F24",
+        f"/update?undo={ids[3]}&city=Berlin&latitude=52.52&longitude=13.4",
+        f"/delete?undo={ids[4]}",
     ]
+    told = unescape(visitor.get(found[3]).text)
+    assert re.search(r"This undoes “place changed” by \w+, <time [^<]+</time>: city: Potsdam → Berlin; ", told)
+    assert "This undoes" not in visitor.get(f"{page}/update?undo=0").text
     assert [each for each in links("/history") if each.startswith(page)] == found
-    for link in found:
+    for link in found[:-1]:
         path, _, _ = link.partition("?")
         form = visitor.get(link).text
         typed = dict(re.findall(r'<input id="(\w+)" name="\w+" value="([^"]*)"', form))
+        typed |= dict(re.findall(r'<textarea id="(\w+)"[^>]*>\n([^<]*)', form))
         sent = {**hidden(form), **typed}
         looked = visitor.post(path, data={**sent, "step": "check"}).text
         saved = visitor.post(path, data={**sent, **hidden(looked), "step": "save"})
@@ -266,7 +303,7 @@ def test_each_change_that_still_stands_can_be_undone_from_its_line(console: Runn
         assert (place.city, place.latitude, place.longitude) == ("Berlin", 52.52, 13.4)
         assert {str(each) for each in place.ipblocks} == {"12.5.0.0-12.5.0.255", "12.6.0.0-12.6.0.255"}
         assert editor.sites()["Office"] == locid
-    assert not set(found) & set(links(page)), "what was taken back is not offered again"
+    assert not {*found[:-1]} & {*links(page)}, "what was taken back is not offered again"
 
 
 def form_of_undo(visitor: Visitor) -> dict[str, str]:

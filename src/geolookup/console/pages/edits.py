@@ -2,12 +2,14 @@
 
 import secrets
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
 from litestar import get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
+from markupsafe import Markup
 
 from geolookup.base.text import shown_degrees
 from geolookup.console.console import Console, Html
@@ -27,8 +29,8 @@ from geolookup.console.editing import (
     wrong_fields,
 )
 from geolookup.console.forms import AnyRequest, query, typed
-from geolookup.console.html import called
-from geolookup.console.wording import answered
+from geolookup.console.html import called, moment, shown
+from geolookup.console.wording import answered, changed, did
 from geolookup.model.addresses import range_ends
 from geolookup.model.checked import wrong_name, wrong_time_zone
 from geolookup.model.errors import EditError, RequestRefusedError
@@ -406,21 +408,31 @@ def edit_form(
     request: AnyRequest, console: NamedDependency[Console], locid: FromPath[int], what: FromPath[str]
 ) -> Html:
     """The form of an edit."""
-    return show(request, console, _edit(console, locid, what))
+    return show(request, console, _edit(request, console, locid, what))
 
 
 @post("/custom/{locid:int}/{what:str}", sync_to_thread=True)
 def edit(request: AnyRequest, console: NamedDependency[Console], locid: FromPath[int], what: FromPath[str]) -> Html:
     """Preview an edit, or make it."""
-    return handle(request, console, _edit(console, locid, what))
+    return handle(request, console, _edit(request, console, locid, what))
 
 
-def _edit(console: Console, locid: int, what: str) -> Edit:
+def _edit(request: AnyRequest, console: Console, locid: int, what: str) -> Edit:
     laid = _laid(console, locid)
     forms = _IN_VRF if laid.place.locid in console.layer().vrfs else _FORMS
     if what not in forms:
         raise RequestRefusedError("there is no such page", problem="not-found")
-    return forms[what](console, laid)
+    found = forms[what](console, laid)
+    undone = query(request, "undo")
+    line = (
+        next((line for line in console.editor().history(locid) if str(line["id"]) == undone), None) if undone else None
+    )
+    if line is not None:
+        back = changed({**line, "before": line["after"], "after": line["before"]})
+        told = Markup("This undoes “{}” by {}, {}{}. Nothing is saved yet.")
+        who = line["who"] or "somebody"
+        found.hint = told.format(did(line), who, moment(line["at"]), f": {shown(back)}" if back else "")
+    return found
 
 
 def _laid(console: Console, locid: int) -> Laid:
@@ -471,11 +483,16 @@ def undoing(line: Mapping[str, Any], place: Geolocation | None, name: str | None
     Empty if there is none: of a site that came or went, of several networks at once, and of what is not so any more.
     """
     before, after = line["before"], line["after"]
-    if place is None or not isinstance(before, dict) or not isinstance(after, dict):
+    if place is None or not isinstance(after, dict):
+        return ""
+    form = partial(_form, place, undo=line["id"])
+    if line["what"] == edits.CREATE.name and not line["undone"]:
+        return form(edits.DELETE)
+    if not isinstance(before, dict):
         return ""
     if line["what"] == SITES:
         was = next((old for old, number in before.items() if number is not None and number == after.get(name)), None)
-        return "" if was in (None, name) else _form(place, edits.RENAME, name=str(was))
+        return "" if was in (None, name) else form(edits.RENAME, name=str(was))
     if "fields" not in before or "fields" not in after:
         return ""
     if line["what"] == VRF_PLACE:
@@ -483,7 +500,7 @@ def undoing(line: Mapping[str, Any], place: Geolocation | None, name: str | None
             return ""
         blocks = "\n".join(block_text(IPBlock.from_ends(*ends)) for ends in before["blocks"])
         given = {"name": before["name"], "time_zone": before["time_zone"], "block": blocks}
-        return _form(place, edits.UPDATE, **given, **field_texts(before["fields"]))
+        return form(edits.UPDATE, **given, **field_texts(before["fields"]))
     now = place.fields()
     fields = {
         name: text
@@ -491,7 +508,7 @@ def undoing(line: Mapping[str, Any], place: Geolocation | None, name: str | None
         if before["fields"][name] != after["fields"].get(name)
     }
     if any(after["fields"].get(name) == now[name] for name in fields):  # all of them: a city goes with its coordinates
-        return _form(place, edits.UPDATE, **fields)
+        return form(edits.UPDATE, **fields)
     came, went = (
         [IPBlock.from_ends(*ends) for ends in one["blocks"] if ends not in other["blocks"]]
         for one, other in ((after, before), (before, after))
@@ -500,15 +517,15 @@ def undoing(line: Mapping[str, Any], place: Geolocation | None, name: str | None
         return ""
     match [block_text(block) for block in came], [block_text(block) for block in went]:
         case [old], []:
-            return _form(place, edits.REMOVE_BLOCK, old=old)
+            return form(edits.REMOVE_BLOCK, old=old)
         case [], [block]:
-            return _form(place, edits.ADD_BLOCK, block=block)
+            return form(edits.ADD_BLOCK, block=block)
         case [old], [block]:
-            return _form(place, edits.REPLACE_BLOCK, old=old, block=block)
+            return form(edits.REPLACE_BLOCK, old=old, block=block)
     return ""
 
 
-def _form(place: Geolocation, edit: edits.CustomEdit, **given: str) -> str:
+def _form(place: Geolocation, edit: edits.CustomEdit, **given: str | int) -> str:
     return f"/custom/{place.locid}/{edit.name}?{urlencode(given)}"
 
 

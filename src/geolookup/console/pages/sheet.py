@@ -14,9 +14,10 @@ from litestar import get, post
 from litestar.di import NamedDependency
 
 from geolookup.console.console import Console, Html
-from geolookup.console.editing import AT_ONCE_EDITS, digest_of
+from geolookup.console.editing import AT_ONCE_EDITS, OvertakenError, digest_of
 from geolookup.console.forms import MAX_SHEET_BYTES, AnyRequest, Form, query, read_dropped
-from geolookup.console.wording import saved, unread
+from geolookup.console.html import called
+from geolookup.console.wording import again, saved, unread
 from geolookup.history.preview import EditPreview, preview_edit
 from geolookup.model.errors import EditError, GeoLookupError
 from geolookup.settings.table import Settings
@@ -225,17 +226,35 @@ def _apply(console: Console, form: Form) -> Html:
 
 @get("/custom/undo", sync_to_thread=True)
 def undo_form(request: AnyRequest, console: NamedDependency[Console]) -> Html:
-    """What undoing the last step would do."""
-    editor, undone, error = console.editor(), None, None
+    """What undoing the last step would do, and whose answers change: both at once if that is quick."""
+    return _undo_page(request, console)
+
+
+def _undo_page(request: AnyRequest, console: Console, error: str | None = None) -> Html:
+    editor, preview = console.editor(), None
+    found: list[Undone] = []
     newest = [line["step"] for line in editor.history(newest=AT_ONCE_EDITS)]
-    later = len(newest) == AT_ONCE_EDITS and len({*newest}) == 1 and query(request, "show") != "all"
+    whole = query(request, "show") == "all"
+    large = not whole and len(newest) == AT_ONCE_EDITS and len({*newest}) == 1
+    few = sum(console.layer().edits.values()) <= AT_ONCE_EDITS
     try:
-        undone = None if later else plan_undo(editor)
+        if whole or few:
+            directory, most = console.directory(), _AT_ONCE_SEGMENTS
+            preview = preview_edit(directory, editor, lambda one: found.append(undo(one)), most=most, whole=whole)
+        elif not large:
+            found = [plan_undo(editor)]
     except GeoLookupError as wrong:
-        error = str(wrong)
-    seen = "" if undone is None else _step(undone)
-    values = {"undone": undone, "error": error, "seen": seen, "shown": _MOST_STEPS, "later": later}
-    return console.page(request, "undo.html", 409 if error else 200, **values)
+        error = wrong.told
+    undone = found[0] if found else None
+    values = {
+        "undone": undone,
+        "again": [] if undone is None else _again(undone),
+        "preview": preview,
+        "seen": "" if undone is None else _step(undone),
+        "shown": _MOST_STEPS,
+        "later": error is None and not whole and not (preview and preview.counted),
+    }
+    return console.page(request, "undo.html", 409 if error else 200, error=error, **values)
 
 
 @post("/custom/undo", sync_to_thread=True)
@@ -243,14 +262,35 @@ def undo_last(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """Undo the last step, if it is the one that was shown."""
     form: Form = request.state.form
     editor = console.editor()
-    with editor.transaction():  # which forgets all of it, if it is not what was shown
-        made = undo(editor)
-        if _step(made) != form.text("seen"):
-            raise EditError("something else was changed meanwhile: nothing was undone. Look again at what would be")
-    number = len(made.changes)
-    told = [f"Undone: {words.count(number, 'change')}"] if number else []
-    told = [*told, *made.put_back, *made.notes] or ["Nothing had to be undone"]
-    return console.go("/custom", saved("; ".join(told), editor))
+    try:
+        with editor.transaction():  # which forgets all of it, if it is not what was shown
+            made = undo(editor)
+            if _step(made) != form.text("seen"):
+                raise OvertakenError(_OVERTAKEN)
+    except OvertakenError as error:
+        return _undo_page(request, console, error.told)
+    told = _again(made, done=True)
+    if len(told) > _MOST_TOLD:
+        told = [words.count(len(told), "change")]
+    told = [f"Undone: {'; '.join(told)}" if told else "Nothing had to be undone", *made.notes]
+    there = [locid for locid, (_, after) in made.places.items() if after is not None]
+    path = f"/custom/{there[0]}" if len(there) == len(made.places) == 1 else "/custom"
+    return console.go(path, saved("; ".join(told), editor))
+
+
+def _again(undone: Undone, *, done: bool = False) -> list[str]:
+    """What an undo makes of each site, in words."""
+    found = []
+    for locid, (before, after) in undone.places.items():
+        place = after or before
+        assert place is not None
+        found += again(called(place, undone.names.get(locid)), before, after, done=done)
+    return [*found, *undone.put_back]
+
+
+#: Sentences about an undo that the page after it has; more are counted.
+_MOST_TOLD = 3
+_OVERTAKEN = "Something else was changed meanwhile: nothing was undone. This is what would be undone now."
 
 
 def _step(undone: Undone) -> str:

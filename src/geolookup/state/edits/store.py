@@ -405,6 +405,8 @@ class Edits:
     def history(self, locids: Collection[int] | None = None, *, newest: int | None = None) -> list[dict[str, Any]]:
         """The lines of the history, oldest first; ``before`` and ``after`` as they were given to `record`.
 
+        ``undone`` is true of those whose step was undone.
+
         :param locids: only the lines about geolocations with these numbers
         :param newest: only so many, the newest
         :raises StateDamagedError: if a line is not what was recorded
@@ -416,9 +418,11 @@ class Edits:
             where = None if locids is None else f"locid IN ({', '.join('?' * len(numbers))})"
             table = database.table("history")
             rows = list(table.rows_where(where, numbers, order_by="id DESC", limit=newest))[::-1]
+            undone = {row["id"] for row in database.query("SELECT id FROM steps WHERE undone_by IS NOT NULL")}
         try:
             for row in rows:
                 del row["place"]  # which is for undoing
+                row["undone"] = row["step"] in undone
                 for name in ("before", "after"):
                     row[name] = None if row[name] is None else json.loads(row[name])
         except (ValueError, TypeError) as error:

@@ -70,6 +70,7 @@ class Templates:
             "label": wording.label,
             "in_words": in_words,
             "said": said,
+            "sentence": wording.sentence,
             "moment": moment,
             "with_code": with_code,
         }

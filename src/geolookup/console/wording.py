@@ -99,6 +99,11 @@ _MOST_NAMES = 20
 _BESIDE_PLACE = ("latitude", "longitude", "dmacode", "areacode")
 
 
+def sentence(text: str) -> str:
+    """A text with a capital at its beginning, and a full stop at its end."""
+    return text[:1].upper() + text[1:].rstrip(".") + "."
+
+
 def state(text: str) -> str:
     """The state of a change."""
     return STATES.get(text, text)
@@ -232,12 +237,12 @@ def holds(rows: Mapping[str, int] | None) -> str:
 
 def saved(told: str, editor: Editor) -> str:
     """What was done, and what is left to send, if anything is sent at all."""
-    told, rows = told[0].upper() + told[1:], editor.pending()
+    told, rows = sentence(told), editor.pending()
     if not rows:
-        return f"{told}."
+        return told
     waiting = sum(row.state in PERSON_STATES for row in rows)
     decide = f"; {waiting} of them {'needs' if waiting == 1 else 'need'} your decision" if waiting else ""
-    return f"{told}. {words.count(len(rows), 'change')} to send{decide}: see Changes to send."
+    return f"{told} {words.count(len(rows), 'change')} to send{decide}: see Changes to send."
 
 
 def updated(report: PullReport) -> str:

@@ -67,7 +67,9 @@ def plan_all(
     :raises DataFileError: if sites cannot be made as they are there: names each
     """
     sites, of_vrfs = _split(parts)
+    problems.waits = sites is not None  # so that those of both parts are named at once
     vrfs = plan_vrfs(editor, of_vrfs, problems, keep) if of_vrfs else None
+    problems.waits = False
     made = None
     if sites is not None:
         made = plan_sites(editor, sites, prune_all=prune_all, problems=problems, takes=takes, keep=keep)
@@ -97,7 +99,9 @@ def apply_all(
     sites, of_vrfs = _split(parts)
     editor.sessions.back_up()  # which a transaction cannot
     with editor.transaction():
+        problems.waits = sites is not None  # so that those of both parts are named at once
         vrfs = apply_vrfs(editor, of_vrfs, file=file, problems=problems, guard=guard, keep=keep) if of_vrfs else None
+        problems.waits = False
         made = None
         if sites is not None:
             made = apply_sites(

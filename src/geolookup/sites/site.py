@@ -172,6 +172,8 @@ class Problems(BadRows):
         self.said: list[str] = []
         self.all: list[Problem] = []
         self.asked: list[Problem] = []
+        #: True as long as another part of the same file is still to be looked at.
+        self.waits = False
 
     def add(self, problem: str | Exception | Problem) -> None:
         """Note one."""
@@ -187,6 +189,8 @@ class Problems(BadRows):
 
     def refuse(self) -> None:
         """See `BadRows`: twenty are named; of more each kind is counted, and its first named."""
+        if self.waits:
+            return
         if len(self.all) > MOST_NAMED:
             told = [f"{count(len(each), 'row')}: {kind}; the first: {each[0]}" for kind, each in self.kinds().items()]
             raise DataFileError(

@@ -210,12 +210,16 @@ def apply_vrfs(
 
     ``guard`` are the settings that say how much may go; None if anything may. ``keep`` is as in `plan_vrfs`.
 
+    With problems that wait for the other part of the file nothing is made.
+
     :raises DataFileError: if a site cannot be made; nothing was changed
     :raises ChangedSinceError: if others changed sites, and ``keep`` does not say what stays; nothing was changed
     :raises TooMuchGoneError: if more would be gone than the guard allows; nothing was changed
     """
     with acting(f"apply {file}"), editor.sessions.transaction() as session:
         plan = plan_vrfs(editor, sites, problems, keep)
+        if problems:
+            return plan  # the other part of the file is refused with them
         require_kept(plan.conflicts, file)
         reasons = [] if guard is None else plan.reasons_to_hold(guard)
         if reasons:

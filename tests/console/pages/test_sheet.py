@@ -4,13 +4,16 @@ import re
 import shutil
 import tarfile
 from collections.abc import Iterator
+from functools import partial
 from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from geolookup.model.errors import DataFileError
 from geolookup.settings.table import Settings
+from geolookup.sites.applying import apply_all, parts_of, plan_all
 from geolookup.sites.file import read_sites
 from geolookup.sites.servers.server import read_exports
 from geolookup.sites.site import Problems
@@ -421,3 +424,30 @@ def test_an_export_that_is_missing_is_named(visitor: Visitor, tmp_path: Path) ->
     )
     assert answer.status_code == 422
     assert "prefixes.csv, ranges.csv: the export of sites is missing" in unescape(answer.text)
+
+
+def test_all_that_is_wrong_in_a_sheet_is_said_at_once(
+    console: RunningConsole, visitor: Visitor, tmp_path: Path
+) -> None:
+    head = "name,country,city,latitude,longitude,networks,vrf\n"
+    rows = (
+        "A,Atlantis,Poseidonis,1,2,12.40.0.0/24,\n"
+        "B,FR,Lyon,195,4,12.41.0.0/24,\n"
+        "C,FR,Lyon,45,4,12.42.0.1/24,\n"
+        "D,FR,Lyon,45,4,12.43.0.0/24,lab\n"
+        "E,Lemuria,Lyon,45,4,12.44.0.0/24,lab\n"
+    )
+    answer = upload(visitor, head + rows, "sites.csv")
+    assert answer.status_code == 422
+    text = unescape(answer.text)
+    alert = text.partition('role="alert"')[2]
+    assert [*dict.fromkeys(re.findall(r"sites.csv, line (\d)", alert))] == ["4", "6", "2", "3"]
+    assert all(word in alert for word in ("host bits", "Lemuria", "Atlantis", "195"))
+    path = written(tmp_path / "sites.csv", head + rows)
+    with open_editor(console.home) as editor:
+        for make in (plan_all, partial(apply_all, file="sites.csv", guard=None)):
+            problems = Problems()
+            parts = parts_of(editor, read_sites(str(path), problems=problems), None, "")
+            with pytest.raises(DataFileError) as caught:
+                make(editor, parts, *([Settings()] if make is plan_all else []), problems=problems)
+            assert all(word in str(caught.value) for word in ("host bits", "Lemuria", "Atlantis", "195"))

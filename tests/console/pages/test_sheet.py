@@ -83,9 +83,9 @@ def test_a_sheet_is_dropped_looked_at_applied_and_undone(
     assert "640 IPv4" in tab.get_by_role("region", name="Whose answer would change").inner_text()
     assert not sites(console) & {"Lyon"}
     tab.get_by_role("button", name="Make these changes").click()
-    assert f"5 changes made from sites.{kind}" in tab.get_by_role("status").inner_text()
+    assert f"5 changes made from sites.{kind}" in tab.get_by_role("status").first.inner_text()
     assert sites(console) >= {"Lyon", "Łódź office"}
-    tab.get_by_role("link", name="Undo the last change of sites").click()
+    tab.get_by_role("link", name="Undo the last change").click()
     assert "Lyon is gone again" in tab.locator("main").inner_text()
     assert "640 IPv4" in tab.get_by_role("region", name="Whose answer would change").inner_text()
     tab.get_by_role("button", name="Undo it").click()
@@ -123,6 +123,9 @@ def test_a_sheet_that_lost_most_rows_needs_a_tick(console: RunningConsole, visit
     visitor.post("/custom/sheet", data={**hidden(upload(visitor, HEAD + many).text), "step": "apply"})
     shown = upload(visitor, HEAD + many.split("\n")[0] + "\n")
     assert "This is meant" in shown.text
+    alert, _, rest = shown.text.partition('role="status"')
+    assert "<li>39 of 40 sites would be gone (98%).</li>" in alert, "what is lost stands first"
+    assert "This is meant: 39 of 40 sites would be gone (98%)" in rest
     sent = {**hidden(shown.text), "step": "apply"}
     assert visitor.post("/custom/sheet", data=sent).status_code == 422
     assert len(sites(console)) >= 40
@@ -169,7 +172,7 @@ def test_what_stays_as_it_was_decided_is_said_and_can_be_decided_anew(
         "/custom/sheet", data={**hidden(shown), **keep, "step": "apply"}
     ).text.replace("1 change ", "1 changes ")
     again = upload(visitor, HEAD + LODZ.replace("51.77", "51.78") + LYON).text
-    assert "left as a person decided at an earlier apply, though the file says otherwise: Lyon" in again
+    assert "Left as a person decided at an earlier apply, though the file says otherwise: Lyon" in again
     assert "as the sheet says: nothing to change" not in again
     anew = visitor.post("/custom/sheet", data=hidden(again.partition('<form method="post"')[2])).text
     assert "1 to change" in anew
@@ -408,7 +411,7 @@ def test_the_lists_of_netbox_are_chosen_at_once(
     assert "read as the export of prefixes" in tab.get_by_role("region", name="How it is read").inner_text()
     assert str(tmp_path) not in tab.content()
     tab.get_by_role("button", name="Make these changes").click()
-    assert "changes made from" in tab.get_by_role("status").inner_text()
+    assert "changes made from" in tab.get_by_role("status").first.inner_text()
     with open_editor(console.home) as editor:
         there = read_exports([str(folder)], Settings(), Problems())
         assert {site.name for site in there.sites if not site.vrf} <= set(editor.sites())

@@ -221,7 +221,7 @@ def _apply(console: Console, form: Form) -> Html:
     told = (
         f"{words.count(made.number, 'change')} made from {found.name}" if made.number else "Nothing had to be changed"
     )
-    return console.go("/custom/sheet", saved(told, editor))
+    return console.go("/custom", saved(told, editor))
 
 
 @get("/custom/undo", sync_to_thread=True)

@@ -72,6 +72,10 @@ class CustomLayer:
         """The sites of the global table, and those of VRFs."""
         return [*self.laid, *self.of_vrfs]
 
+    def of_vrf(self, vrf: str) -> list[Laid]:
+        """The sites of a VRF; of the global table, if it is empty."""
+        return [laid for laid in self.of_vrfs if self.vrfs[laid.place.locid] == vrf] if vrf else self.laid
+
     def find(self, locid: int) -> Laid | None:
         """One of them by its number."""
         return next((each for each in self.every if each.place.locid == locid), None)

@@ -303,3 +303,26 @@ def test_the_bars_of_shares_begin_at_one_line_and_stay_in_their_table(
     assert len({(box["x"], box["width"]) for box in boxes}) == 1
     cut = "[...document.querySelectorAll('.table')].filter(each => each.scrollWidth > each.clientWidth).length"
     assert tab.evaluate(cut) == 0
+
+
+def test_of_a_list_only_what_no_site_has_is_offered_for_a_new_one(console: RunningConsole, mine: Visitor) -> None:
+    with open_editor(console.home) as editor:
+        locid = editor.create(name="Lyon", blocks=["12.81.0.1", "12.81.0.2"], **NOTHING)
+    both = mine.get("/", params={"q": "12.81.0.1 12.81.0.2 12.81.0.3"}).text
+    assert "2 of them are networks of your sites already." in both
+    (link,) = re.findall(r'href="(/custom/create[^"]*)">New site for the others', both)
+    assert link.endswith("block=12.81.0.3")
+    fields = hidden(mine.get("/").text)
+    all_of_them = mine.post("/count", data=fields, files={"file": ("x", b"12.81.0.1\n12.81.0.2\n")}).text
+    assert "All of them are networks of your sites already." in all_of_them
+    assert "/custom/create" not in all_of_them
+    with open_editor(console.home) as editor:
+        editor.delete(locid)
+
+
+def test_correcting_says_for_how_many_addresses_and_may_be_for_one(mine: Visitor) -> None:
+    text = mine.get("/?q=9.0.0.7").text
+    links = dict(re.findall(r'href="/custom/create[?]block=([^&"]*)[^"]*">([^<]*)', text))
+    assert links == {"9.0.0.0%2F24": "Correct this for 256 addresses", "9.0.0.7": "Only for 9.0.0.7"}
+    unknown = mine.get("/?q=203.0.113.9").text
+    assert re.findall(r'href="/custom/create[^"]*">([^<]*)', unknown) == ["New site for this address"]

@@ -1,7 +1,7 @@
 """Editing custom geolocations: each edit has a form at an address of its own, named as its command."""
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
@@ -462,11 +462,11 @@ def correction(place: dict[str, Any], block: IPBlock, vrf: str) -> str:
     return f"/custom/create?{urlencode(given)}"
 
 
-def site_of(addresses: list[str], vrf: str) -> str:
+def site_of(addresses: Iterable[str], vrf: str) -> str:
     """Where the form of a new site is, filled in with these addresses; empty if a link cannot have them."""
     given = {"block": "\n".join(addresses), **({"vrf": vrf} if vrf else {})}
     path = f"/custom/create?{urlencode(given)}"
-    return path if addresses and len(path) <= _MAX_LINK else ""
+    return path if given["block"] and len(path) <= _MAX_LINK else ""
 
 
 def together(lines: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:

@@ -15,7 +15,6 @@ from geolookup.console.pages.edits import correction, site_of
 from geolookup.console.pages.home import home
 from geolookup.console.picture import picture
 from geolookup.lookup.asked import read_field
-from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.explain_network import explained_facts
 from geolookup.lookup.ranges import Piece, pieces
 from geolookup.lookup.record import TRAITS, leaves
@@ -130,6 +129,7 @@ def _answer(console: Console, asked: str, *, vrf: str, why: bool) -> dict[str, A
         **folded,
         "explained": geo.explain(block.startip) if why or at_once else None,
         "correct": _correct(found_block, match, vrf),
+        "correct_one": _correct(block, match, vrf),
         "picture": None if place is None else picture(place, _radius_km(folded["record"])),
         "block": found_block,
     }
@@ -146,12 +146,14 @@ def _answer_list(console: Console, asked: str, *, vrf: str) -> dict[str, Any]:
     if len(blocks) < 2:
         return {}
     each = list(dict.fromkeys(blocks))
-    site = site_of([block_text(block) for block in each], vrf)
-    return {**_listed(console.geo().in_vrf(vrf), each), "given": len(blocks), "bare": bare, "correct": site}
+    return {**_listed(console, each, vrf), "given": len(blocks), "bare": bare}
 
 
-def _listed(geo: GeoLookup, blocks: list[IPBlock]) -> dict[str, Any]:
-    """The answers for some blocks, with the blocks that nothing is known of, and the number of those left out."""
+def _listed(console: Console, blocks: list[IPBlock], vrf: str) -> dict[str, Any]:
+    """The answers for some blocks, with the blocks that nothing is known of, and the number of those left out.
+
+    ``free`` are those that no site has as a network, ``site_of`` is where a new site of these is made.
+    """
 
     def answers(snapshot: Snapshot) -> dict[str, Any]:
         found: list[Piece] = []
@@ -161,8 +163,11 @@ def _listed(geo: GeoLookup, blocks: list[IPBlock]) -> dict[str, Any]:
             found += pieces(snapshot, block, _MOST_PIECES - len(found))[0]
         return {"pieces": found, "left_out": 0}
 
-    made = geo.with_snapshot(answers)
-    return {**made, "blocks": blocks, "unknown": [piece.block for piece in made["pieces"] if piece.match is None]}
+    made = console.geo().in_vrf(vrf).with_snapshot(answers)
+    taken = {block for laid in console.layer().of_vrf(vrf) for block in laid.place.ipblocks}
+    free = [block for block in blocks if block not in taken]
+    unknown = [piece.block for piece in made["pieces"] if piece.match is None]
+    return {**made, "blocks": blocks, "unknown": unknown, "free": free, "site_of": site_of(map(block_text, free), vrf)}
 
 
 def _folded(snapshot: Snapshot, home: str, block: IPBlock) -> dict[str, Any]:
@@ -213,13 +218,11 @@ def count_file(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     name = dropped_name(request)
     try:
         vrf = console.settings().vrf
-        geo = console.geo().in_vrf(vrf)
-        found, addresses, bare = count_dropped(request, geo)
+        found, addresses, bare = count_dropped(request, console.geo().in_vrf(vrf))
     except GeoLookupError as error:
         return console.page(request, "count.html", 422, error=error.told, counts=None, name=name)
-    values = {**_groups(found), **_listed(geo, [IPBlock.parse(each) for each in addresses])}
-    site = site_of(addresses, vrf)
-    return console.page(request, "count.html", error=None, counts=found, name=name, site_of=site, bare=bare, **values)
+    values = {**_groups(found), **_listed(console, [IPBlock.parse(each) for each in addresses], vrf)}
+    return console.page(request, "count.html", error=None, counts=found, name=name, bare=bare, **values)
 
 
 def _groups(found: Counts) -> dict[str, Any]:

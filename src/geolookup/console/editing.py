@@ -199,6 +199,9 @@ def wrong_fields(fields: Mapping[str, Any], names: Iterable[str]) -> dict[str, s
     found: dict[str, str] = {}
     names, known = set(names), {} if lacks_coordinates(fields) else dict.fromkeys(DEGREES, 0.0)
     for name in names:
+        if known and name in DEGREES and fields[name] is None:
+            found[name] = f"{name} is missing: a place has both coordinates or none"
+            continue
         try:
             checked_fields({**UNKNOWN, **known, name: fields[name]}, bare=lacks_coordinates(fields))
         except EditError as error:

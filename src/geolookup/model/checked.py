@@ -42,7 +42,10 @@ def checked_fields(fields: Mapping[str, Any], *, bare: bool = False) -> dict[str
             checked[name] = None
             continue
         if value is None:
-            raise EditError(f"{name} is missing: the service takes no custom geolocation without it")
+            why = "a place has both coordinates or none"
+            if lacks_coordinates(fields):
+                why = "the service takes no custom geolocation without it"
+            raise EditError(f"{name} is missing: {why}")
         most = field.limit
         try:
             degrees = float(value) if not isinstance(value, bool | bytes | bytearray) else math.nan

@@ -25,7 +25,10 @@ def code_of(text: str) -> str:
 
 def wrong_country(text: str, whose: str = "its") -> str | None:
     """Why a person cannot mean a text as a country; None if they can, and if it is empty."""
-    return not_a_code(text, whose) if text and not is_code(text) else None
+    if not text or is_code(text):
+        return None
+    told = f"no country is called {text!r:.40}: write its code of two letters, such as DE"
+    return not_a_code(text, whose) if country_in_words(text) else told
 
 
 def not_a_code(text: str, whose: str = "its") -> str:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -218,3 +219,10 @@ def test_sources_are_added_moved_and_removed(
         assert told.count("sources changed") == 6, "there were no settings before the first"
         assert "above, below, between → below, above, between" in told
         assert client.post("/sources", data={**hidden(form), "name": "below", "step": "up"}).status_code == 409
+
+
+def test_a_name_that_no_country_has_and_half_of_a_point_are_called_so(mine: Visitor) -> None:
+    answer = mine.fill("/custom/create", country="Atlantis", latitude="50", step="check")
+    text = unescape(answer.text)
+    assert "no country is called 'Atlantis': write its code of two letters, such as DE" in text
+    assert "longitude is missing: a place has both coordinates or none" in text

@@ -1,5 +1,7 @@
 """Who gets in: the address opens the console once, and nobody without its cookie sees anything."""
 
+from typing import Any
+
 import pytest
 
 from tests.support.services.raw_http import exchange
@@ -74,6 +76,10 @@ def test_a_refusal_behind_the_door_says_what_to_do(console: RunningConsole, mine
     answer = mine.post("/custom/create", data=large)
     assert answer.status_code == 413
     assert "A form may have 1 MiB" in answer.text
+    sent: Any = {"data": {"form-token": large["form-token"]}, "files": {"file": ("x.mmdb", b"x" * (33 << 20))}}
+    answer = mine.post("/custom/sheet", **sent)
+    assert answer.status_code == 413
+    assert "Here a file may have 32.0 MiB. Data of addresses are added as a source" in answer.text
 
 
 def test_the_cookie_is_for_this_console_alone_and_out_of_reach_of_scripts(home: str) -> None:

@@ -13,7 +13,7 @@ from litestar import Litestar, Response, Router
 from litestar.di import Provide
 from litestar.exceptions import HTTPException, MethodNotAllowedException
 
-from geolookup.base.text import harmless
+from geolookup.base.text import harmless, size
 from geolookup.console.console import Console, Html
 from geolookup.console.entry import Door, Refusals, refusal_words
 from geolookup.console.files import one_file
@@ -206,6 +206,10 @@ def _error_pages(console: Console) -> dict[int | type[Exception], Any]:
         if error.status_code == 404:
             return page(request, 404, "There is no such page", "The links at the top lead to those that there are.")
         if error.status_code == 413:
+            limit = request.route_handler.resolve_request_max_body_size() if "route_handler" in request.scope else None
+            if limit is not None and limit > _MAX_BODY_BYTES:
+                told = f"Here a file may have {size(limit)}. Data of addresses are added as a source: see Sources."
+                return page(request, 413, "The file is too large", told)
             return page(request, 413, *refusal_words("body-too-large"))
         return page(request, error.status_code, "The request cannot be used", error.detail)
 

@@ -73,7 +73,10 @@ _REFUSALS: dict[str, tuple[str, str]] = {
         "This console only reads",
         "It was started with --read-only. Run `geolookup console` without it to change something.",
     ),
-    "target-too-long": ("The address is too long", "Go back, and look for something shorter."),
+    "target-too-long": (
+        "That is too long for this field",
+        "Go back, and look for something shorter. A long list of addresses is counted as a file: drop it on the start.",
+    ),
     "body-too-large": ("The form is too large", "A form may have 1 MiB. Go back, and send less text."),
     "head-too-large": (
         "The browser sent too many cookies",

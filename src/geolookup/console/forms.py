@@ -18,7 +18,7 @@ from geolookup.files.opened import content_of
 from geolookup.files.streams import Limits
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.addresses import parse, to_text
-from geolookup.model.errors import GeoLookupError, RequestRefusedError
+from geolookup.model.errors import DataFileError, GeoLookupError, RequestRefusedError
 from geolookup.web.application import SAFE
 
 AnyRequest: TypeAlias = Request[Any, Any, Any]
@@ -224,6 +224,8 @@ def count_dropped(request: AnyRequest, geo: GeoLookup) -> tuple[Counts, list[str
                 seen[to_text(*parse((batch.reread and batch.reread(text)) or text))] = None
             if len(seen) > _MOST_LISTED:
                 break
+        if batch.doubt is None and b"\0" in head:
+            raise DataFileError(f"{name} is not text: choose a log, a list, or a table")
         if batch.doubt is None and len(head) < _LIST_BYTES:  # text without columns, and all of it
             bare[:] = [
                 f"line {number}: {line.decode(errors='replace').strip()}"

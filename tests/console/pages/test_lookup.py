@@ -54,7 +54,7 @@ def test_what_is_no_address_says_so_and_stays_in_its_field(tab: Any, console: Ru
     assert tab.get_by_label("Address, network, range or site").input_value() == "10.20.0.1x"
 
 
-@pytest.mark.parametrize("asked", ["10.19.255.0-10.20.0.255", "10.19.255.0 10.20.0.255", "10.19.255.0 – 10.20.0.255"])
+@pytest.mark.parametrize("asked", ["10.19.255.0-10.20.0.255", "10.19.255.0 - 10.20.0.255", "10.19.255.0 – 10.20.0.255"])
 def test_a_range_is_answered_piece_by_piece(mine: Visitor, asked: str) -> None:
     text = mine.get("/", params={"q": asked}).text
     assert "512 addresses" in text
@@ -258,6 +258,9 @@ def test_a_pasted_list_is_answered_address_by_address_with_what_is_none(mine: Vi
     assert re.search(r">\s*10.20.0.1\n10.20.0.2\n9.0.0.1\n203.0.113.9</textarea>", mine.get(link).text)
     networks = mine.get("/", params={"q": "10.19.255.0/24, 10.20.0.0/16"}).text
     assert re.findall(r'data-label="Place">([^<]*)', networks) == ["XX", "Berlin, DE"]
+    for two in ("10.20.0.1 9.0.0.1", "10.20.0.1,9.0.0.1", "10.20.0.1;9.0.0.1", "10.20.0.1 , 9.0.0.1"):
+        text = mine.get("/", params={"q": two}).text
+        assert re.findall(r'data-label="Place">([^<]*)', text) == ["Berlin, DE", "München, Bayern, 80331, DE"], two
     masks = mine.get("/", params={"q": "10.20.0.1 10.20.0.2 10.1.7.0 255.255.255.0"}).text
     assert "Without an address: 10.1.7.0/255.255.255.0." in masks
     refused = mine.get("/", params={"q": "10.20.0.1 GET /index.html"})
@@ -326,3 +329,25 @@ def test_correcting_says_for_how_many_addresses_and_may_be_for_one(mine: Visitor
     assert links == {"9.0.0.0%2F24": "Correct this for 256 addresses", "9.0.0.7": "Only for 9.0.0.7"}
     unknown = mine.get("/?q=203.0.113.9").text
     assert re.findall(r'href="/custom/create[^"]*">([^<]*)', unknown) == ["New site for this address"]
+
+
+def test_a_picture_is_no_list(mine: Visitor) -> None:
+    fields = hidden(mine.get("/").text)
+    answer = mine.post("/count", data=fields, files={"file": ("x.png", b"\x89PNG\r\n\0\0 ::6 9:: 10.20.0.1")})
+    assert answer.status_code == 422
+    assert "x.png is not text: choose a log, a list, or a table" in answer.text
+
+
+def test_what_comes_in_afterwards_takes_the_focus_along(
+    tab: Any, console: RunningConsole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "_AT_ONCE_BLOCKS", 0)
+    tab.goto(f"{console.url}/?q=9.0.0.1")
+    tab.get_by_role("region", name="Every network that covers it").wait_for()
+    assert tab.evaluate("document.activeElement === document.body"), "it takes no focus that was elsewhere"
+    tab.route("**/?q=9.0.0.1&why=1", lambda route: (tab.wait_for_timeout(1500), route.continue_()))
+    tab.goto(f"{console.url}/?q=9.0.0.1")
+    tab.get_by_role("link", name="Show every network").focus()
+    tab.get_by_role("region", name="Every network that covers it").wait_for()
+    tab.unroute("**/?q=9.0.0.1&why=1")
+    assert tab.evaluate("document.activeElement.textContent") == "Why this answer"

@@ -67,17 +67,15 @@ def look_up(request: AnyRequest, console: NamedDependency[Console]) -> Html:
         values["home"] = home(console)
     else:
         try:
-            values |= _answer(console, asked, vrf=vrf, why=query(request, "why") == "1")
+            listed = _answer_list(console, asked, vrf=vrf)
+            values |= listed or _answer(console, asked, vrf=vrf, why=query(request, "why") == "1")
         except (InvalidAddressError, InvalidRangeError) as error:
             found = _sites(console, asked)
             if len(found) == 1:
                 return console.go(f"/custom/{found[0][0].locid}")
             values |= {"sites": found[:_MOST_SITES], "more_sites": len(found) if len(found) > _MOST_SITES else 0}
             values["site_vrfs"] = console.layer().vrfs
-            is_list = isinstance(error, InvalidAddressError) and not found
-            listed = _answer_list(console, asked, vrf=vrf) if is_list else {}
-            values |= listed
-            if not found and not listed:
+            if not found:
                 status, values["error"] = 422, f"{error.told}; and no site has this in its name or place"
         except GeoLookupError as error:
             status, values["error"] = 422, error.told

@@ -8,7 +8,11 @@ const say = (text) => { const box = lost(); if (box) { box.textContent = text; b
 // A form whose request never arrived keeps what was typed, and says so.
 document.addEventListener("htmx:sendError", () => say(LOST));
 document.addEventListener("htmx:timeout", () => say(LOST));
-document.addEventListener("htmx:beforeOnLoad", () => { const box = lost(); if (box) box.hidden = true; });
+// What was refused stays said until a form is sent again; a list of cities that comes late hides it not.
+document.addEventListener("htmx:beforeOnLoad", (event) => {
+  const box = lost();
+  if (box && (event.detail.requestConfig.verb === "post" || box.textContent === LOST)) box.hidden = true;
+});
 
 // So does one that was refused unread: of a console that was started again meanwhile, or too large.
 document.addEventListener("htmx:beforeSwap", (event) => {
@@ -29,6 +33,17 @@ document.addEventListener("htmx:afterSettle", (event) => {
   }
 });
 
+// What comes in afterwards takes the focus along, if that was in what it replaces.
+let held = false;
+document.addEventListener("htmx:beforeSwap", (event) => { held = !event.detail.boosted && event.detail.target !== document.body && event.detail.target.contains(document.activeElement) && event.detail.target.matches("[hx-trigger=load], :has([hx-trigger=load])"); });
+document.addEventListener("htmx:afterSettle", (event) => {
+  if (event.detail.boosted || !held) return;
+  held = false;
+  const told = event.detail.elt.querySelector("h1, h2, h3, [role=status]") || event.detail.elt;
+  told.setAttribute("tabindex", "-1");
+  told.focus();
+});
+
 // A double click sends a form once. Those that htmx sends disable their buttons meanwhile.
 document.addEventListener("submit", (event) => {
   const sent = event.target;
@@ -39,6 +54,7 @@ document.addEventListener("submit", (event) => {
 window.addEventListener("pageshow", () => { for (const each of document.forms) delete each.dataset.sent; });
 
 // A file that is dropped anywhere is as if it had been chosen.
+for (const each of document.querySelectorAll("[data-drop-hint]")) each.hidden = false;
 const form = () => document.querySelector("form[data-drop]");
 for (const name of ["dragenter", "dragover"]) {
   document.addEventListener(name, (event) => {

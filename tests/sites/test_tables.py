@@ -275,3 +275,26 @@ def test_fields_without_a_column_stay_as_they_are(tmp_path: Path, editor: Editor
     empty = "Site,Ort,Vorwahl,Netz\na,Bonn,,10.1.0.0/16\n"
     (change,) = apply_sites(editor, read_sites(written(tmp_path / "a.csv", empty)), file="a").edits
     assert change.describe().endswith("areacode '0228' -> ''")
+
+
+def test_a_new_site_takes_no_other_place_of_its_city_though_the_file_says_no_more(
+    tmp_path: Path, editor: Editor
+) -> None:
+    bonn = {"country": "DE", "city": "Bonn", "latitude": 50.7, "longitude": 7.1}
+    nameless = editor.create(blocks=["10.1.0.0/24"], **bonn)
+    by_hand = editor.create(name="Bonn branch", **bonn)
+    bare = editor.create(**{**bonn, "city": "Ulm"})
+    head, ulm = "Site,Land,Ort,Lat,Lon,Netz\n", "Ulm,DE,Ulm,50.7,7.1,10.3.0.0/24\n"
+    north = "Bonn Nord,DE,Bonn,50.7,7.1,\n"
+    path = written(tmp_path / "a.csv", f"{head}Bonn Port,DE,Bonn,50.7,7.1,10.2.0.0/24\n{north}{ulm}")
+    plan = apply_sites(editor, read_sites(path), file=path)
+    sites = editor.sites()
+    assert {sites["Bonn Port"], sites["Bonn Nord"]}.isdisjoint({nameless, by_hand})
+    assert sites["Bonn branch"] == by_hand
+    assert sites["Ulm"] == bare
+    assert [str(each) for each in editor.get(nameless).place.ipblocks] == ["10.1.0.0-10.1.0.255"]
+    assert all(change.locid != nameless for change in plan.changes)
+    # A site that only changes its name keeps its place, by its networks.
+    path = written(tmp_path / "b.csv", f"{head}Bonn Hafen,DE,Bonn,50.7,7.1,10.2.0.0/24\n{north}{ulm}")
+    apply_sites(editor, read_sites(path), file=path)
+    assert editor.sites()["Bonn Hafen"] == sites["Bonn Port"]

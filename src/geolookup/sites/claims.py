@@ -33,7 +33,9 @@ class Claims:
         """The geolocation of each site that is one of them.
 
         The one that has exactly its blocks, then the one that has most of them, then the one that is equal in all
-        fields that the file says. Of several sites the first gets it; a site that may be several is a problem.
+        fields that the file says. If it does not say all, that one must share a block with the site, or have neither a
+        name nor blocks: a city alone has several places. Of several sites the first gets it; a site that may be several
+        is a problem.
         """
         found: dict[str, int] = {}
         for site in sites:
@@ -91,8 +93,12 @@ class Claims:
             described.setdefault(tuple(site.fields[name] for name in FIELD_NAMES), []).append(site)
         found: dict[str, int] = {}
         for claimants in described.values():
-            fitting = [locid for locid, place in self._free.items() if _says(claimants[0], place)]
-            fitting = [locid for locid in fitting if locid not in found.values()]
+            site = claimants[0]
+            fitting = [
+                locid
+                for locid, place in self._free.items()
+                if locid not in found.values() and _says(site, place) and (not site.unsaid or self._may_be(site, locid))
+            ]
             bare = [locid for locid in fitting if not self._free[locid].ipblocks]
             described_bare = [site for site in claimants if not site.blocks]
             if len(fitting) == 1:
@@ -102,6 +108,10 @@ class Claims:
             elif len(fitting) > 1:
                 self._ask(claimants[0], fitting, "is equal in all fields to")
         return self._took(found)
+
+    def _may_be(self, site: Site, locid: int) -> bool:
+        blocks = self._free[locid].ipblocks
+        return not {*site.blocks}.isdisjoint(blocks) or not (blocks or locid in self._named)
 
     def _likest(self, site: Site, locids: list[int]) -> int:
         """Of geolocations with the same blocks the one with its fields, else the later defined, which wins."""

@@ -226,7 +226,8 @@ def apply(
     \b
     A site that the file applied before had and FILE does not have is deleted. Other custom
     geolocations stay, unless --prune-all is given. A new site takes over the one custom geolocation
-    that is equal in all eight fields. Applying FILE a second time changes nothing.
+    that is equal in all eight fields; of a FILE that lacks some, one that shares a block with it.
+    Applying FILE a second time changes nothing.
     A file that would delete too much is refused without --accept: it may have lost rows. See the
     settings guard_sites_gone and guard_sites_share. So is one that gives a site more than a /8 of
     public addresses (IPv6: a /24), or a block of private and public ones. Applying a former FILE again takes back edits

@@ -319,3 +319,30 @@ def test_a_colleagues_time_zone_is_asked_for_and_one_that_the_file_does_not_say_
     assert editor.time_zones() == {"Bonn": "Europe/Berlin"}
     apply(editor, other, MINE)
     assert editor.time_zones() == {"Bonn": "Europe/Paris"}
+
+
+def test_what_was_left_to_a_colleague_is_asked_for_again_if_another_sheet_says_less_of_it(
+    editor: Editor, tmp_path: Path
+) -> None:
+    apply(editor, sheet(tmp_path, HEAD + BONN + ULM))
+    locid = editor.sites()["Bonn"]
+    editor.add_block(locid, "10.9.0.0/24")
+    editor.rename(locid, "Bonn (Mitte)")
+    editor.update(locid, areacode="0228")
+    apply(editor, sheet(tmp_path, HEAD + BONN + ULM), THEIRS)
+    left = editor.get(locid).place
+    few = sheet(tmp_path, "name,country,city,blocks\nBonn,DE,Bonn,10.1.0.0/24\nUlm,DE,Ulm,10.2.0.0/24\n", "few.csv")
+    plan = plan_sites(editor, read_sites(few), keep=ASK)
+    assert [conflict.name for conflict in plan.conflicts] == ["Bonn"]
+    assert {field: (theirs, mine) for field, _, theirs, mine in plan.conflicts[0].columns()} == {
+        "name": ("Bonn (Mitte)", "Bonn"), "blocks": ("10.1.0.0/24 10.9.0.0/24", "10.1.0.0/24"),
+    }  # fmt: skip
+    with pytest.raises(ChangedSinceError, match="1 site changed since the file was made, not by it"):
+        apply(editor, few)
+    assert editor.get(locid).place == left
+    apply(editor, few, THEIRS)
+    assert apply(editor, few).edits == ()
+    assert editor.get(locid).place == left
+    apply(editor, few, MINE)
+    assert apply(editor, edited(few, "10.1.0.0/24", "10.1.0.0/25")).edits != (), "the file has had its way since"
+    assert editor.sites()["Bonn"] == locid

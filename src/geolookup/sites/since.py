@@ -216,7 +216,7 @@ class Since:
 
         ``former`` is the number that a site of this name had, ``called`` the name and time zone that its place has.
         """
-        found = self._of_content(site, place, former)
+        found = self._of_content(site, place, former) or self._left(site, place, called)
         if place is None or called is None or place.locid not in self._labels:
             return found
         line, was = self._labels[place.locid]
@@ -229,6 +229,21 @@ class Since:
             theirs = content_of(place)
             found = self._conflict(site.name, theirs, theirs, theirs, self._gave.get(place.locid, line))
         return replace(found, labels=labels)
+
+    def _left(self, site: Site, place: Geolocation | None, called: tuple[str, str] | None) -> Conflict | None:
+        """The conflict about a site that a person left as others made it, if the file says of it what it did not then.
+
+        No file has had its way with it since, so its last apply is no base.
+        """
+        said, now = self.decided.get(site.name), self.version(site, place, called)
+        if place is None or said is None or said[:3] != now[:3] or said == now or site.made_from:
+            return None
+        theirs, mine = content_of(place), Content(values_of(site.fields), frozenset(site.blocks))
+        labels = (("name", "?", called[0], site.name),) if called and called[0] != site.name else ()
+        if mine == theirs and not labels:
+            return None
+        line = next(reversed(self._history(site.name, place)), None)
+        return replace(self._conflict(site.name, None, theirs, mine, line), is_known=False, labels=labels)
 
     def _of_content(self, site: Site, place: Geolocation | None, former: int | None) -> Conflict | None:
         mine = Content(values_of(site.fields), frozenset(site.blocks))

@@ -104,7 +104,10 @@ def test_a_name_that_is_taken_or_cannot_be_and_a_block_of_another_change_nothing
     for arguments, said in (
         (BERLIN, f"there is a site 'Berlin office' already: geolocation {FIRST}"),
         (("custom", "create", " Bonn", "--country", "DE"), "a site's name is one line"),
-        (("custom", "create", "Bonn", "--country", "DE", "--block", "10.20.0.0/16"), f"custom geolocation {FIRST}"),
+        (
+            ("custom", "create", "Bonn", "--country", "DE", "--block", "10.20.0.0/16"),
+            f"belongs to Berlin office ({FIRST})",
+        ),
         (("custom", "create", "Bonn", "--block", "10.21.0.0/16"), "a place needs them or a country"),
     ):
         command(*arguments, exits=2)

@@ -151,8 +151,12 @@ def test_a_form_from_before_a_restart_is_sent_once_more(console: RunningConsole,
 def test_without_scripts_a_form_from_before_a_restart_is_sent_once_more(console: RunningConsole) -> None:
     with console.client() as mine:
         sent = {"form-token": "of another console", "country": "FR", "city": "Lyon", "step": "check"}
-        answer = mine.post("/custom/create", data=sent)
+        answer = mine.post("/custom/create", data=sent, headers={"Sec-Fetch-Site": "same-origin"})
         assert answer.status_code == 403
         assert "was started again since this page was opened" in answer.text
+        for headers in ({}, {"Sec-Fetch-Site": "none"}):
+            refused = mine.post("/custom/create", data=sent, headers=headers)
+            assert "This form does not come from the console" in refused.text
+            assert console.console.session.form_token not in refused.text
         assert "Lyon" in mine.post("/custom/create", data=hidden(answer.text)).text
         assert mine.post("/custom/create", data={"country": "FR"}).status_code == 403

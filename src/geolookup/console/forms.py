@@ -125,9 +125,10 @@ async def require_own_form(request: AnyRequest, session: Session, *, read_only: 
         fields.setdefault(name, []).append(value)
     form = Form(fields)
     token, request.state.form = form.text(TOKEN), form
-    if token and not session.is_form_of_ours(token):
-        raise StaleFormError("Send it once more")
-    if not token:
+    if not session.is_form_of_ours(token):
+        # The answer has our token: it is for a browser that says that a page of this address sent the form.
+        if token and request.headers.get("sec-fetch-site") == "same-origin":
+            raise StaleFormError("Send it once more")
         raise RequestRefusedError("the form is not one of this console", problem="cross-site-request")
     if any(isinstance(value, UploadFile) for _, value in sent.multi_items()):
         left = threading.Event()

@@ -92,7 +92,9 @@ class Edit:
     has_fields = False
     #: Whether there is an input for the name of the site.
     has_name = False
-    #: Whether there is one for its time zone, and one for its routing domain.
+    #: The routing domain of the site that it changes; "" if it is of the global table.
+    of_vrf = ""
+    #: Whether there is an input for its time zone, and one for its routing domain.
     has_time_zone = False
     has_vrf = False
     #: The label of the input for a block, if there is one; and whether it may stay empty.

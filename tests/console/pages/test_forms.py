@@ -208,6 +208,7 @@ def test_sources_are_added_moved_and_removed(
         client.post("/sources", data={**hidden(form), "name": "above", "step": "down"})
         client.post("/sources", data={**hidden(form), "name": "between", "step": "up"})
         assert order() == ["between", "below", "above"]
+        assert client.get("/sources/remove?name=nobody").status_code == 409
         asked = client.get("/sources/remove?name=below").text
         assert "Remove the source below?" in asked
         assert (

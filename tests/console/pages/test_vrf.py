@@ -109,6 +109,7 @@ def test_a_site_of_a_vrf_is_made_changed_renamed_and_deleted_with_a_preview_with
     assert "the VRF CUST-E has a site &#39;Lab one&#39; already" in again.text
     path = f"/custom/{place.locid}/update"
     assert "10.20.100.0/24\n10.79.0.1</textarea>" in mine.get(path).text
+    assert "Optional." not in mine.get(path).text.partition('id="name-hint"')[2].partition("</p>")[0]
     change = {**typed, "name": "Lab two", "city": "Nice", "block": "10.20.100.0/25"}
     del change["vrf"]
     looked = mine.fill(path, **change, step="check").text

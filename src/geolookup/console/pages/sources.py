@@ -99,7 +99,10 @@ def change(request: AnyRequest, console: NamedDependency[Console]) -> Html:
 @get("/sources/remove", sync_to_thread=True)
 def remove_form(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """The question before a source is removed."""
-    return console.page(request, "source_remove.html", name=query(request, "name"))
+    name = query(request, "name")
+    if name not in [source.name for source in console.settings().stack]:
+        raise SettingsError(f"{name:.60} is not among the sources: nothing was changed")
+    return console.page(request, "source_remove.html", name=name)
 
 
 @get("/sources/add", sync_to_thread=True)

@@ -127,16 +127,17 @@ class IndexBuilder:
             raise unwritable(self._folder or "", error) from error
         return self._append(locid, numbers, known, pending=pending)
 
-    def add_text(self, text: str) -> int:
-        """The number of a text that was not added before, for `extend_locations`; with a folder it costs no memory.
+    def add_texts(self, texts: Sequence[str]) -> Sequence[int]:
+        """The numbers of texts that were not added before, none of which is empty (that has 0), for `extend_locations`;
+        with a folder they cost no memory.
 
-        :raises IndexFileError: if it is not Unicode
+        :raises IndexFileError: if one is not Unicode
         """
         self._require_open()
         try:
             if isinstance(self._texts, dict):
-                return _number(self._texts, text)
-            return self._texts.add(text.encode("utf-8")) if text else 0
+                return [_number(self._texts, text) for text in texts]
+            return self._texts.extend([text.encode("utf-8") for text in texts])
         except UnicodeEncodeError as error:
             raise IndexFileError(f"{error.object!r:.80} is not Unicode text") from error
         except OSError as error:
@@ -158,9 +159,10 @@ class IndexBuilder:
         first = self._count
         if first + len(locids) > WIDE_EMPTY:
             raise IndexFileError(f"locid {locids[-1]}: a layer has room for {WIDE_EMPTY:,} locations")
-        for locid in locids.tolist():
-            if not self._is_new(locid):
-                raise IndexFileError(f"locid {locid} is there twice")
+        if not (isinstance(self._seen, Seen) and self._seen.rise(locids)):
+            for locid in locids.tolist():
+                if not self._is_new(locid):
+                    raise IndexFileError(f"locid {locid} is there twice")
         for begin in range(0, len(locids), _LOCATIONS):
             part = slice(begin, begin + _LOCATIONS)
             for name, column in (("locid", locids), *texts.items(), *degrees.items()):
@@ -233,15 +235,19 @@ class IndexBuilder:
         with self._errors():
             return self._records.add(EMPTY if slot is None else slot, parts)
 
-    def add_part(self, key: str, part: bytes, *, new: bool = False) -> int:
-        """The number of a part of records, for `extend_records`: a self-contained value of `mmdb`.
-
-        With ``new`` it must not have been added before, and costs no memory.
-        """
+    def add_part(self, key: str, part: bytes) -> int:
+        """The number of a part of records, for `extend_records`: a self-contained value of `mmdb`."""
         self._require_open()
         assert self._records is not None, "this builder was not made for records"
         with self._errors():
-            return self._records.part(key, part, new=new)
+            return self._records.part(key, part)
+
+    def add_parts(self, key: str, parts: Sequence[bytes]) -> Sequence[int]:
+        """`add_part` for parts that were not added before, none of which is empty: they cost no memory."""
+        self._require_open()
+        assert self._records is not None, "this builder was not made for records"
+        with self._errors():
+            return self._records.parts(key).extend(parts)
 
     def extend_records(self, slots: flatten.U32, parts: Mapping[str, flatten.U32]) -> int:
         """Add many records: of each the slot, `EMPTY` for a weak one, and for each key the number of its part, or 0.

@@ -29,15 +29,18 @@ class RecordColumns:
     def __len__(self) -> int:
         return self._count
 
-    def part(self, name: str, part: bytes, *, new: bool = False) -> int:
-        """The number of a part of a key; with ``new`` it must not have been added before, and is not found again.
+    def parts(self, name: str) -> Texts:
+        """The parts of a key."""
+        if name not in self._keys:
+            self._keys[name] = _Key(self._folder, self._count)
+        return self._keys[name].parts
+
+    def part(self, name: str, part: bytes) -> int:
+        """The number of a part of a key.
 
         :raises OSError: if the disk is full, or fails
         """
-        if name not in self._keys:
-            self._keys[name] = _Key(self._folder, self._count)
-        parts = self._keys[name].parts
-        return 0 if not part else parts.add(part) if new else parts.number(part)
+        return self.parts(name).number(part) if part else 0
 
     def add(self, slot: int, parts: Mapping[str, bytes]) -> int:
         """Add a record of a location, or of none if the slot is `EMPTY`: its number.

@@ -8,6 +8,7 @@ which they came, in some 20 bytes each, where a dictionary takes 150.
 """
 
 import hashlib
+import itertools
 import tempfile
 from array import array
 from bisect import bisect_left
@@ -16,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from geolookup.index.flatten import Array, in_order
+from geolookup.index.flatten import U64, Array, in_order
 from geolookup.model.errors import IndexFileError
 
 #: Above this, the newest part of a column is moved from memory to its file.
-_KEPT_BYTES = 1 << 20
+_KEPT_BYTES = 1 << 18
 _PART = 1 << 16
 
 
@@ -255,6 +256,13 @@ class Seen:
         self._sorted = array("q")
         self._late: set[int] = set()
 
+    def rise(self, numbers: Array) -> bool:
+        """Note numbers of which each is greater than all before; false, and none is noted, if one is not."""
+        if len(numbers) and ((self._sorted and numbers[0] <= self._sorted[-1]) or np.any(numbers[1:] <= numbers[:-1])):
+            return False
+        self._sorted.frombytes(np.ascontiguousarray(numbers, np.int64).data.cast("B"))
+        return True
+
     def add(self, number: int) -> bool:
         """Note a number; false if it has come before."""
         known = self._sorted
@@ -328,17 +336,23 @@ class Texts:
         return found
 
     def add(self, encoded: bytes) -> int:
-        """The number of octets that are known to be new. They are not found again: that spares what would find them.
+        """`extend` for one: its number."""
+        return self.extend((encoded,))[0]
+
+    def extend(self, encoded: Sequence[bytes]) -> range:
+        """The numbers of octets that are known to be new. They are not found again: that spares what would find them.
 
         :raises OSError: if the disk is full, or fails
         """
-        self._newest += encoded
-        self._size += len(encoded)
-        self._newest_offsets.append(self._size)
+        ends = itertools.accumulate(map(len, encoded), initial=self._size)
+        self._size = next(ends)
+        for self._size in ends:
+            self._newest_offsets.append(self._size)
+        self._newest += b"".join(encoded)
         if len(self._newest_offsets) >= _KEPT_OFFSETS:
             self._keep()
-        self._count += 1
-        return self._count - 1
+        self._count += len(encoded)
+        return range(self._count - len(encoded), self._count)
 
     def _keep(self) -> None:
         if self._size <= _LARGEST_I32:  # else it is refused in the end
@@ -398,3 +412,10 @@ def _octets(text: str | bytes) -> bytes:
 
 def _digest(encoded: bytes) -> bytes:
     return hashlib.blake2b(encoded, digest_size=16).digest()
+
+
+def spread(values: U64) -> U64:
+    """Spread each value over all 64 bits, different ones to different ones (the finisher of splitmix64)."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))

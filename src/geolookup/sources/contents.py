@@ -19,6 +19,9 @@ from geolookup.sources.protocol import BadRow, Gathered, KeptKey, Reading
 from geolookup.sources.providers import recognised
 from geolookup.sources.shape import OURS, path_of
 
+#: So many places are looked at together.
+_PLACES = 1 << 14
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
@@ -152,10 +155,10 @@ class _Seen:
 
 def _countries(table: Places, numbers: Array) -> set[str]:
     """The countries of places."""
-    if not len(numbers):
-        return set()
-    texts, _ = table.columns(numbers)
-    return {table.text(number) for number in np.unique(texts["country"]).tolist()} - {""}
+    found: set[int] = set()
+    for begin in range(0, len(numbers), _PLACES):
+        found.update(np.unique(table.columns(numbers[begin : begin + _PLACES])[0]["country"]).tolist())
+    return {table.text(number) for number in found} - {""}
 
 
 def _fields(gathered: Gathered) -> Iterator[KeptKey]:

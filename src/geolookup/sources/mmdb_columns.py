@@ -4,7 +4,6 @@
 record that is no map of texts and numbers, or is damaged, is left out: it is read by itself, which says what is wrong.
 """
 
-import mmap
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -49,25 +48,26 @@ class _Heads(NamedTuple):
 
 
 class Columns:
-    """The data section of a mapped file, for many records at a time."""
+    """The data section of a file, for many records at a time."""
 
-    def __init__(self, buffer: mmap.mmap, begin: int, end: int, section: mmdb.Section) -> None:
-        """The section stands in ``buffer`` from ``begin`` up to ``end``, and more than eight bytes come after it."""
+    def __init__(self, section: mmdb.Section) -> None:
         self._section = section
-        self._size = end - begin
+        #: Where the last eight octets begin: what reaches beyond is left out.
+        self._size = len(section.octets) - 8
         #: By place, the eight octets that begin there, the first one lowest.
-        self._words: U64 = np.ndarray((self._size + 1,), "<u8", buffer, begin, (1,))
+        self._words: U64 = np.ndarray((max(0, self._size + 1),), "<u8", section.octets, 0, (1,))
         self._keys: dict[int, int] = {}
         self._names: list[str] = []
         self._numbers: dict[str, int] = {}
 
     def groups(self, positions: I64) -> Iterator[Group]:
         """The flat records among those that begin at these positions, by their keys."""
-        word = self._words[positions]
-        control = (word & _OCTET).astype(np.int64)
+        rows = np.flatnonzero(positions < self._size)
+        control = (self._words[positions[rows]] & _OCTET).astype(np.int64)
         size = control & 31
-        rows = np.flatnonzero((control >> 5 == mmdb.MAP) & (size > 0) & (size < mmdb.SIZES[0]))
-        left, at = size[rows], positions[rows].astype(np.int64) + 1
+        flat = (control >> 5 == mmdb.MAP) & (size > 0) & (size < mmdb.SIZES[0])
+        rows, left = rows[flat], size[flat]
+        at = positions[rows] + 1
         most = int(left.max(initial=0))
         keys = np.full((most, len(rows)), -1, np.int16)
         places = np.zeros((most, len(rows)), np.int64)

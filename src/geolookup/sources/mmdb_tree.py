@@ -17,6 +17,7 @@ from maxminddb.decoder import Decoder
 from geolookup.base.text import harmless
 from geolookup.files.streams import Limits
 from geolookup.index.flatten import U32, U64, Flags
+from geolookup.index.mapped import let_go
 from geolookup.model.errors import DataFileError
 
 MARKER = b"\xab\xcd\xefMaxMind.com"
@@ -114,9 +115,9 @@ def _about(found: dict[Any, Any]) -> dict[str, str]:
     return about
 
 
-_WIDEST = 1 << 17
-_PIECE = 1 << 15
-_SCAN = 1 << 17
+_WIDEST = 1 << 14
+_PIECE = 1 << 12
+_SCAN = 1 << 16
 # Trees of IPv4 are walked as if they stood in ::/96, so that every tree ends after 128 bits.
 _DEEPEST = 128
 _MAPPED = np.uint64(0xFFFF)
@@ -144,6 +145,7 @@ class Tree:
     def __init__(self, name: str, buffer: mmap.mmap, about: Metadata, limits: Limits) -> None:
         self._name = name
         self._about = about
+        self._buffer = buffer
         self._bytes = np.frombuffer(buffer, np.uint8, about.tree_bytes)
         self._visits_left = about.node_count * limits.tree_visits + 1024
 
@@ -161,6 +163,7 @@ class Tree:
                 positions = self._positions(children[children > self._about.node_count])
                 seen[positions] = True
                 self.pointers += len(positions)
+            let_go(self._buffer)  # else the whole tree would stand in this process's memory
         return np.flatnonzero(seen).astype(np.uint32)
 
     def networks(self) -> Iterator[tuple[int, Networks]]:
@@ -250,8 +253,8 @@ class Tree:
             parts.append(networks)
         found = _sorted(parts)
         if not len(front.node):
-            if len(found.hi):
-                yield found
+            for cut in range(0, len(found.hi), _WIDEST):
+                yield Networks._make(column[cut : cut + _WIDEST] for column in found)
             return
         del parts
         begin = 0

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from geolookup.index.flatten import I64, U32, Array, Flags
+from geolookup.index.flatten import I64, U32, U64, Array, Flags
+from geolookup.index.scratch import spread
 from geolookup.model.countries import is_code, not_a_code
 from geolookup.model.fields import DEGREES, FIELD_NAMES, FIELDS, TEXT_NAMES, Field
 from geolookup.upstream.decode import MAX_TEXT
@@ -42,6 +43,8 @@ _key = struct.Struct(f"<{len(TEXT_NAMES)}I{len(DEGREES)}d")
 #: The same for many places.
 _ROW = np.dtype([*((name, "<u4") for name in TEXT_NAMES), *((name, "<f8") for name in DEGREES)])
 _KEY = np.dtype(f"V{_key.size}")
+#: That of splitmix64: with it, zeros count.
+_STEP = np.uint64(0x9E3779B97F4A7C15)
 #: The texts of a place, and its degrees, from a tuple of all fields.
 texts_of: Callable[[Sequence[Any]], tuple[str, ...]] = itemgetter(*map(FIELD_NAMES.index, TEXT_NAMES))
 degrees_of: Callable[[Sequence[Any]], tuple[float | None, ...]] = itemgetter(*map(FIELD_NAMES.index, DEGREES))
@@ -67,8 +70,8 @@ class Places:
         self._columns = [(self._texts_of.get(name), self._degrees_of.get(name)) for name in FIELD_NAMES]
         self._count = 0
         self._index: dict[bytes | int, int] = {}
-        #: The keys of those that were added in columns, sorted, and their numbers.
-        self._settled = np.empty(0, _KEY)
+        #: The hashes of those that were added in columns, sorted, and their numbers.
+        self._settled: U64 = np.empty(0, np.uint64)
         self._settled_numbers: U32 = np.empty(0, np.uint32)
         self._locids: array[int] | None = array("q") if numbered else None
 
@@ -135,11 +138,14 @@ class Places:
 
     def add(self, place: PlaceFields) -> int:
         """The number of a place that has no number of its own, added if it is new."""
-        key = self._key(place)
+        return self._number(self._key(place))
+
+    def _number(self, key: bytes) -> int:
         number = self._index.get(key)
         if number is None and len(self._settled):
-            at, there = self._found(np.frombuffer(key, _KEY))
-            number = int(self._settled_numbers[at[0]]) if there[0] else None
+            at, there = self._found(_hashes(np.frombuffer(key, _ROW)))
+            if there[0] and self._rows(self._settled_numbers[at]).tobytes() == key:
+                return int(self._settled_numbers[at[0]])
         if number is None:
             number = self._index[key] = self._append(key)
         return number
@@ -159,9 +165,9 @@ class Places:
         for name in DEGREES:
             rows[name] = degrees[name] + 0.0 if name in degrees else math.nan
         self._settle()
-        distinct, first, which = np.unique(rows.view(_KEY), return_index=True, return_inverse=True)
-        at, there = self._found(distinct)
-        numbers = np.empty(len(distinct), np.uint32)
+        hashes, first, which = np.unique(_hashes(rows), return_index=True, return_inverse=True)
+        at, there = self._found(hashes)
+        numbers = np.empty(len(hashes), np.uint32)
         numbers[there] = self._settled_numbers[at[there]]
         new = np.flatnonzero(~there)
         new = new[np.argsort(first[new])]  # in the order in which they came
@@ -170,29 +176,43 @@ class Places:
         for name, values in columns.items():
             values.frombytes(rows[name][first[new]].tobytes())
         self._count += len(new)
-        self._insert(distinct[~there], numbers[~there], at[~there])
-        return numbers[which.reshape(-1)]
+        self._insert(hashes[~there], numbers[~there], at[~there])
+        found = numbers[which.reshape(-1)]
+        # What has the hash of another place is found as if it came alone.
+        for row in np.flatnonzero(self._rows(found).view(_KEY) != rows.view(_KEY)).tolist():
+            found[row] = self._number(rows[row].tobytes())
+        return found
 
-    def _found(self, keys: Array) -> tuple[I64, Flags]:
-        """Where keys are or belong among those that are settled, and which of them are there."""
-        at = np.searchsorted(self._settled, keys)
-        there = np.zeros(len(keys), np.bool_)
+    def _rows(self, numbers: U32) -> Array:
+        """Places as rows."""
+        rows = np.empty(len(numbers), _ROW)
+        for column in self.columns(numbers):
+            for name, values in column.items():
+                rows[name] = values
+        return rows
+
+    def _found(self, hashes: U64) -> tuple[I64, Flags]:
+        """Where hashes are or belong among those that are settled, and which of them are there."""
+        at = np.searchsorted(self._settled, hashes)
+        there = np.zeros(len(hashes), np.bool_)
         inside = at < len(self._settled)
-        there[inside] = self._settled[at[inside]] == keys[inside]
+        there[inside] = self._settled[at[inside]] == hashes[inside]
         return at, there
 
-    def _insert(self, keys: Array, numbers: U32, at: I64) -> None:
-        self._settled = np.insert(self._settled, at, keys)
+    def _insert(self, hashes: U64, numbers: U32, at: I64) -> None:
+        self._settled = np.insert(self._settled, at, hashes)
         self._settled_numbers = np.insert(self._settled_numbers, at, numbers)
 
     def _settle(self) -> None:
-        """Keep the index of what was added one by one in the form that takes the least memory."""
+        """Find by their hashes from now on what was added one by one, which takes the least memory."""
         if self._index:
-            keys = np.frombuffer(b"".join(self._index), _KEY)  # type: ignore[arg-type] # they have no numbers
             numbers = np.fromiter(self._index.values(), np.uint32, len(self._index))
-            order = np.argsort(keys, kind="stable")
-            self._insert(keys[order], numbers[order], self._found(keys[order])[0])
-            self._index = {}
+            hashes, first = np.unique(_hashes(self._rows(numbers)), return_index=True)
+            at, there = self._found(hashes)
+            numbers = numbers[first[~there]]
+            self._insert(hashes[~there], numbers, at[~there])
+            settled = {*numbers.tolist()}
+            self._index = {key: number for key, number in self._index.items() if number not in settled}
 
     def add_numbered(self, locid: int, place: PlaceFields) -> int:
         """The number of a new place with a locid of its own.
@@ -215,7 +235,7 @@ class Places:
     def seal(self) -> None:
         """Say that no more places come: frees what only adding needs."""
         self._index = {}
-        self._settled, self._settled_numbers = np.empty(0, _KEY), np.empty(0, np.uint32)
+        self._settled, self._settled_numbers = np.empty(0, np.uint64), np.empty(0, np.uint32)
         self._texts = {}
 
     def _key(self, place: PlaceFields) -> bytes:
@@ -237,6 +257,14 @@ class Places:
             column.append(value)
         self._count += 1
         return self._count - 1
+
+
+def _hashes(rows: Array) -> U64:
+    """For each row 64 bits, which another may have as well."""
+    found = np.zeros(len(rows), np.uint64)
+    for words in rows.view("<u4").reshape(-1, _key.size // 4).T:
+        found = spread(found + words + _STEP)
+    return found
 
 
 class BadFieldError(Exception):

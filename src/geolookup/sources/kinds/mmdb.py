@@ -23,7 +23,6 @@ from geolookup.sources.mmdb_records import Recogniser, SaidByMany
 from geolookup.sources.mmdb_tree import (
     MARKER,
     TAIL_BYTES,
-    Metadata,
     Networks,
     Tree,
     last_addresses,
@@ -39,7 +38,7 @@ _OF_DAY = re.compile(r"\(of ([0-9]{4}-[0-9]{2}-[0-9]{2})")
 _NOWHERE = 0xFFFF_FFFF
 _TOLD_RECORDS = 4096
 #: So many records are read at a time.
-_BATCH = 1 << 16
+_BATCH = 1 << 14
 
 
 def fits(member: Member) -> bool:
@@ -98,7 +97,11 @@ def _read_file(
     gathered.expected = gathered.decoded + gathered.rows + steps + steps * later // len(buffer)
     let_go(buffer)
     give_back()
-    said = _said(name, buffer, about, records, Recogniser(name, request.fields, request.layer), gathered)
+    # A copy: slices of bytes are cheaper than those of a map, and no pointer can lead out of the data.
+    section = mmdb.Section(buffer[about.data_begin : about.data_end])
+    let_go(buffer)
+    said = _said(name, section, records, Recogniser(name, request.fields, request.layer), gathered)
+    del section
     give_back()
     if last:
         gathered.seal()
@@ -108,7 +111,7 @@ def _read_file(
             for run in runs:
                 yield from run.rest()
             runs = _Run(family, Batch), _Run(family, NetworkBatch)
-        let_go(buffer)  # else the whole file would stand in this process's memory
+        let_go(buffer)
         gathered.rows += len(networks.record)
         at = np.searchsorted(records, networks.record)
         assert gathered.records is not None
@@ -126,14 +129,12 @@ def _read_file(
 
 
 def _said(
-    name: str, buffer: mmap.mmap, about: Metadata, records: U32, recogniser: Recogniser, gathered: Gathered
+    name: str, section: mmdb.Section, records: U32, recogniser: Recogniser, gathered: Gathered
 ) -> tuple[U32, U32]:
     """The numbers among `Gathered.records` and `Gathered.networks` of each record, or `_NOWHERE`: each is read once."""
     records_of = gathered.records
     assert records_of is not None  # the kind asks for them
-    # A copy: slices of bytes are cheaper than those of a map, and no pointer can lead out of the data.
-    section = mmdb.Section(buffer[about.data_begin : about.data_end])
-    columns = Columns(buffer, about.data_begin, about.data_end, section)
+    columns = Columns(section)
     places = np.full(len(records), _NOWHERE, np.uint32)
     networks = np.full(len(records), _NOWHERE, np.uint32)
 
@@ -173,6 +174,7 @@ def _said(
             if not step % _TOLD_RECORDS:
                 gathered.tell(gathered.decoded + gathered.rows, gathered.expected)
         gathered.tell(gathered.decoded + gathered.rows, gathered.expected)
+        give_back()
     for at in later:
         read_one(at, last=True)
         gathered.decoded += 1

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from geolookup.base import disk
 from geolookup.base.reasons import reason
 from geolookup.model.errors import StateBusyError, StateDamagedError, StateError, StateUnwritableError
-from geolookup.model.fields import FIELDS
 from geolookup.state.base import files
 
 #: The version of the library.
@@ -59,11 +58,6 @@ def ours(error: sqlite3.Error | sqlite3.Warning, path: str, *, advice: Callable[
             return StateUnwritableError(f"{path}: {files.FULL}")
         return StateUnwritableError(f"{path}: {reason(error)}: check the disk's space, and the file's owner and mode")
     return StateDamagedError(f"{path}: {reason(error)}{advice()}")
-
-
-def column_types() -> dict[str, type[str] | type[float]]:
-    """The types by which sqlite-utils makes the columns of the fields."""
-    return {field.name: str if field.kind == "text" else float for field in FIELDS}
 
 
 def create_private(path: str) -> None:

@@ -14,10 +14,10 @@ from urllib.parse import quote
 from geolookup.base import disk
 from geolookup.model.addresses import IPV4_MAX, IPV6_MAX
 from geolookup.model.errors import StateDamagedError, StateTooNewError
-from geolookup.model.fields import FIELD_NAMES, FIELDS, TEXT_NAMES
+from geolookup.model.fields import FIELD_NAMES, FIELDS
 from geolookup.model.types import Geolocation, IPBlock, ListFilters, field_values
 from geolookup.state.base import files
-from geolookup.state.base.sqlite import ERRORS, column_types, create_private, ours, sqlite_errors, wrong_in
+from geolookup.state.base.sqlite import ERRORS, create_private, ours, sqlite_errors, wrong_in
 from geolookup.state.packs.reading import readable
 
 #: Of a file whose blocks have their ends as text too, and IPv6 numbers as decimal text.
@@ -55,8 +55,6 @@ class CacheWriter:
 
     def __init__(self, path: str, *, compact: bool = False) -> None:
         """With ``compact`` blocks are added by `add_numbers`: for sources of millions, of which no one is looked up."""
-        from sqlite_utils import Database  # late: it imports pandas if that is installed
-
         self.path = path
         self._compact = compact
         with files.file_errors(path), sqlite_errors(path):
@@ -70,7 +68,6 @@ class CacheWriter:
                     "cache_size = -8192",
                 ):
                     self._connection.execute(f"PRAGMA {pragma}")
-                self._database = Database(self._connection, execute_plugins=False)
                 self._create_tables()
                 self._connection.execute("BEGIN")
             except BaseException:
@@ -86,25 +83,20 @@ class CacheWriter:
         self._connection.close()
 
     def _create_tables(self) -> None:
-        self._database.table("geolocations").create(
-            {
-                "locid": int,
-                **column_types(),
-                "blocks": int,
-                "digest": str,
-            },
-            pk="locid",
-            not_null={*TEXT_NAMES, "blocks", "digest"},
-        )
-        text = {} if self._compact else {"startip": str, "endip": str}
-        self._database.table("ipblocks").create(
-            # The numbers are integers in IPv4 rows and text in IPv6 rows: BLOB is the one affinity that keeps both.
-            {"locid": int, "family": int, **text, "startipnum": bytes, "endipnum": bytes},
-            # A mask's blocks have the locid 0, which no geolocation has.
-            foreign_keys=[] if self._compact else [("locid", "geolocations", "locid")],
-            not_null={"locid", "family", *text, "startipnum", "endipnum"},
-        )
-        self._database.table("about").create({"name": str, "value": str}, pk="name")
+        # Not by sqlite-utils: it imports pandas and pyarrow if they are installed, 60 MB.
+        fields = ", ".join(f"{field.name} {'TEXT NOT NULL' if field.kind == 'text' else 'REAL'}" for field in FIELDS)
+        # A mask's blocks have the locid 0, which no geolocation has.
+        locid, text = "", ""
+        if not self._compact:
+            locid, text = " REFERENCES geolocations(locid)", "startip TEXT NOT NULL, endip TEXT NOT NULL, "
+        # The numbers are integers in IPv4 rows and text in IPv6 rows: BLOB is the one affinity that keeps both.
+        ends = f"{text}startipnum BLOB NOT NULL, endipnum BLOB NOT NULL"
+        for table in (
+            f"geolocations (locid INTEGER PRIMARY KEY, {fields}, blocks INTEGER NOT NULL, digest TEXT NOT NULL)",
+            f"ipblocks (locid INTEGER NOT NULL{locid}, family INTEGER NOT NULL, {ends})",
+            "about (name TEXT PRIMARY KEY, value TEXT)",
+        ):
+            self._connection.execute(f"CREATE TABLE {table}")
 
     def add(self, geolocations: Iterable[GeolocationRow], blocks: Iterable[BlockRow]) -> None:
         """Add rows; a locid that was added before is for the caller to have noticed."""
@@ -126,8 +118,8 @@ class CacheWriter:
         with sqlite_errors(self.path), files.file_errors(self.path):
             self._connection.execute("COMMIT")
             if not self._compact:
-                self._database.table("ipblocks").create_index(["locid"])
-            self._database.table("about").insert_all({"name": name, "value": value} for name, value in about.items())
+                self._connection.execute("CREATE INDEX idx_ipblocks_locid ON ipblocks (locid)")
+            self._connection.executemany("INSERT INTO about VALUES (?, ?)", about.items())
             version = IN_INDEX if blocks_in_index else COMPACT if self._compact else WITH_TEXT
             self._connection.execute(f"PRAGMA user_version = {version}")
             self._connection.close()

@@ -23,6 +23,7 @@ import numpy as np
 from geolookup.base import plainjson
 from geolookup.index.layout import EMPTY, ITEM_FORMATS, NARROW_EMPTY, PART, SOURCES, WIDE_EMPTY
 from geolookup.index.mapped import read_header
+from geolookup.index.scratch import spread
 from geolookup.model.fields import TEXT_NAMES
 from geolookup.state.packs.changes import (
     Known,
@@ -483,11 +484,8 @@ def _digests(texts: list[bytes]) -> Array:
 
 
 def _mixed(numbers: Array) -> Array:
-    """Other numbers, one for each, far from each other (the finalizer of SplitMix64)."""
-    found = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    found = (found ^ (found >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return found ^ (found >> np.uint64(31))
+    """Other numbers, one for each, far from each other (as SplitMix64 does)."""
+    return spread(numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15))
 
 
 def _matched(own: Array, base: Array) -> Array:

@@ -34,7 +34,7 @@ from geolookup.sync.pull.staging import Staged, earlier_places
 
 _NOT_FOUND = 404
 #: After so many batches memory that lies free is given back.
-_BATCHES_A_PART = 4
+_BATCHES_A_PART = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

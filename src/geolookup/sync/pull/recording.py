@@ -73,12 +73,13 @@ class RecordStaging:
             for key in self._records.names:
                 column = self._records.column(key, new)
                 known = self._parts.get(key, np.zeros(1, np.int64))
-                known = np.append(known, np.full(self._records.part_count(key) - len(known), -1, np.int64))
+                if (room := self._records.part_count(key) - len(known)) > 0:
+                    known = np.append(known, np.full(room, -1, np.int64))
                 used = np.unique(column)
-                for number in used[known[used] < 0].tolist():
-                    part = self._records.part(key, number)
-                    known[number] = self._index.add_part(key, part, new=True)
-                    self._said.update(f"{key}:{len(part)}:".encode() + part)
+                if len(fresh := used[known[used] < 0]):
+                    parts = [self._records.part(key, number) for number in fresh.tolist()]
+                    known[fresh] = self._index.add_parts(key, parts)
+                    self._said.update(b"".join([f"{key}:{len(part)}:".encode() + part for part in parts]))
                 self._parts[key] = known
                 columns[key] = known[column].astype(np.uint32)
                 self._said.update(key.encode() + np.ascontiguousarray(columns[key], "<u4").tobytes())

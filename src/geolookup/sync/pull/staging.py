@@ -16,9 +16,9 @@ import msgspec
 import numpy as np
 
 from geolookup.index.builder import IndexBuilder
-from geolookup.index.flatten import I64, U32, U64, Array
+from geolookup.index.flatten import I64, U32, Array
 from geolookup.index.reader import IndexReader
-from geolookup.index.scratch import Column, Seen
+from geolookup.index.scratch import Column, Seen, spread
 from geolookup.model.checked import wrong_name
 from geolookup.model.errors import IndexFileError, PullError
 from geolookup.model.fields import DEGREES, FIRST_OWN_LOCID, TEXT_NAMES
@@ -235,13 +235,13 @@ class ColumnStaging:
         self._recording = None if records is None else RecordStaging(records, self._index, candidate)
         self._mask_slot: int | None = None
         #: For each text of the table its number in the index, or -1 as long as no place that is there has it.
-        self._texts = np.empty(0, np.int64)
+        self._texts = np.zeros(1, np.int64)
         self._text_digests = digests_of_texts(())
         #: For each number in the table the position in the arrays, or -1 as long as no block leads there.
         self._at = np.empty(0, np.int64)
         self._kept = array("I")
-        self._locids = np.empty(0, np.int64)
-        # The last item of these is the mask's.
+        # These have room for all places of the table; their last item is the mask's.
+        self._locids = np.full(1, MASK, np.int64)
         self._slots = np.zeros(1, np.uint32)
         self._counts = np.zeros(1, np.int64)
         self._sums = np.zeros((2, 1), np.uint64)
@@ -294,19 +294,21 @@ class ColumnStaging:
         """
         self._number_new_places(np.empty(0, np.uint32))
         self._places.seal()
-        digest = hashlib.sha256(f"{len(self._locids)}:{self._masks}".encode())
+        count = len(self._kept)
+        self._locids = np.append(self._locids[:count], MASK)
+        digest = hashlib.sha256(f"{count}:{self._masks}".encode())
         for name in sorted(self._columns):
             digest.update(self._columns[name].digest())
         digest.update(hashlib.sha256(self._digests).digest())
         if self._recording is not None:
             digest.update(self._recording.digest("").encode())
         if self._numbered:
-            digest.update(np.ascontiguousarray(self._locids, "<i8").tobytes())
+            digest.update(np.ascontiguousarray(self._locids[:-1], "<i8").tobytes())
         text = digest.hexdigest()
         for rows in self._place_rows():
             self._cache.add(rows, ())
-        custom = self._locids < 0
-        counts = self._counts[:-1]
+        custom = self._locids[:-1] < 0
+        counts = self._counts[:count]
         self._digests = bytearray()
         with files.file_errors(self._candidate.index):
             summary = self._index.write(self._candidate.index, extra={"digest": text})
@@ -320,7 +322,7 @@ class ColumnStaging:
         self._cache.finish({**about, "digest": text}, blocks_in_index=are_segments)
         return Staged(
             rows={
-                "geolocations": len(self._locids),
+                "geolocations": count,
                 "custom_geolocations": int(np.count_nonzero(custom)),
                 "blocks": sum(blocks.values()),
                 "custom_blocks": int(counts[custom].sum()),
@@ -336,7 +338,12 @@ class ColumnStaging:
         The place of a row whose range is bad is in the table as well, and must not be published.
         """
         begun, table = len(self._at), len(self._places)
-        self._at = np.concatenate([self._at, np.full(table - begun, -1, np.int64)])
+        if table > begun:
+            self._at = np.append(self._at, np.full(table - begun, -1, np.int64))
+            self._locids, self._slots, self._counts = (
+                _with_room(column, table - begun) for column in (self._locids, self._slots, self._counts)
+            )
+            self._sums = np.stack([_with_room(sums, table - begun) for sums in self._sums])
         own = self._places.locids
         if own is not None:
             numbers = list(range(begun, table))
@@ -346,34 +353,33 @@ class ColumnStaging:
         if not numbers:
             return
         known = len(self._kept)
-        self._at[numbers] = np.arange(known, known + len(numbers))
+        new = slice(known, known + len(numbers))
+        self._at[numbers] = np.arange(new.start, new.stop)
         self._kept.extend(numbers)
         digests = self._digests_of(numbers)
         self._digests += digests
         locids = np.asarray(own[begun:], np.int64) if own is not None else self._numbering.numbers_of(digests)
         with files.file_errors(self._candidate.index):
             slots = self._add_locations(numbers, locids)
-        self._locids = np.concatenate([self._locids, locids])
-        self._slots = np.concatenate([self._slots[:-1], np.asarray(slots, np.uint32), self._slots[-1:]])
-        self._counts = _with_room(self._counts, len(numbers))
-        self._sums = np.stack([_with_room(sums, len(numbers)) for sums in self._sums])
+        self._locids[new], self._slots[new] = locids, slots
         if own is not None and self._recording is not None:  # a place without blocks has its record as well
             self._recording.add_rest(self._slots_of_places)
 
     def _digests_of(self, numbers: list[int]) -> bytes:
         known, count = len(self._text_digests), self._places.text_count
-        new = digests_of_texts([text.encode("utf-8") for text in self._places.texts(known, count)])
-        self._text_digests = np.concatenate([self._text_digests, new])
+        if count > known:
+            new = digests_of_texts([text.encode("utf-8") for text in self._places.texts(known, count)])
+            self._text_digests = np.concatenate([self._text_digests, new])
         return digests_of(*self._places.columns(numbers), self._text_digests)
 
     def _add_locations(self, numbers: list[int], locids: I64) -> U32:
         """Add places to the index, with those of their texts that it does not have yet: their slots."""
         texts, degrees = self._places.columns(numbers)
-        room = self._places.text_count - len(self._texts)
-        self._texts = np.append(self._texts, np.full(room, -1, np.int64))
+        if (room := self._places.text_count - len(self._texts)) > 0:
+            self._texts = np.append(self._texts, np.full(room, -1, np.int64))
         used = np.unique(np.concatenate(list(texts.values())))
-        for number in used[self._texts[used] < 0].tolist():
-            self._texts[number] = self._index.add_text(self._places.text(number))
+        new = used[self._texts[used] < 0]
+        self._texts[new] = self._index.add_texts([self._places.text(number) for number in new.tolist()])
         columns = {name: self._texts[column] for name, column in texts.items()}
         first = self._index.extend_locations(locids, columns, degrees)
         return np.arange(first, first + len(locids), dtype=np.uint32)
@@ -401,21 +407,21 @@ class ColumnStaging:
             self._mask_slot = self._index.add_mask()
             self._slots[-1] = self._mask_slot
         self._masks += int(np.count_nonzero(masked))
-        found = np.full(len(place), len(self._locids), np.int64)
+        found = np.full(len(place), -1, np.int64)
         found[~masked] = self._at[place[~masked]]
         return found
 
     def _hashed(self, position: I64) -> U32:
         """Positions as a digest has them: the mask's does not depend on how many places there are."""
-        return np.where(position == len(self._locids), MASKED, position).astype(np.uint32)
+        return np.where(position < 0, MASKED, position).astype(np.uint32)
 
     def _note(self, position: I64, ends: tuple[Array, ...]) -> None:
         """Count the blocks of each place, and add up what stands for them, in any order."""
-        self._counts += np.bincount(position, minlength=len(self._counts))
+        np.add.at(self._counts, position, 1)
         for row, seed in enumerate((0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)):
             mixed = np.full(len(position), seed * (2 * len(ends) + 1) % (1 << 64), np.uint64)
             for end in ends:
-                mixed = _mix(mixed ^ end.astype(np.uint64))
+                mixed = spread(mixed ^ end.astype(np.uint64))
             np.add.at(self._sums[row], position, mixed)
 
     def _hash(self, family: str, *columns: Array) -> None:
@@ -427,23 +433,22 @@ class ColumnStaging:
 
     def _block_rows(self, family: int) -> Iterator[Iterator[tuple[int, Any, Any]]]:
         """The blocks of a family as `CacheWriter.add_numbers` takes them, in parts."""
-        locids = np.append(self._locids, MASK)
         for begin in range(0, len(self._rows[family][0]), _PART):
             with files.file_errors(self._candidate.path):
                 *ends, place = (column.read(begin, begin + _PART) for column in self._rows[family])
-            yield number_rows(locids[np.minimum(place, len(self._locids))], *ends)
+            yield number_rows(self._locids[np.minimum(place, len(self._locids) - 1)], *ends)
 
     def _place_rows(self) -> Iterator[Iterator[GeolocationRow]]:
         width = 2 * DIGEST_BYTES
-        # The sum stands for a place with its blocks, as both stand for what they are of.
-        sums = np.frombuffer(self._digests, "<u8").reshape(-1, 2) + self._sums.T[:-1]
-        digests = sums.astype("<u8").tobytes().hex()
+        of_places = np.frombuffer(self._digests, "<u8").reshape(-1, 2)
         # In the order of the table, so that its pages are filled one after the other.
-        order = np.argsort(self._locids, kind="stable")
+        order = np.argsort(self._locids[:-1], kind="stable")
         kept = np.frombuffer(self._kept, np.uint32)
         for begin in range(0, len(order), _ROWS_A_STEP):
             part = order[begin : begin + _ROWS_A_STEP]
-            own = [digests[at * width : at * width + width] for at in part.tolist()]
+            # The sum stands for a place with its blocks, as both stand for what they are of.
+            digests = (of_places[part] + self._sums.T[part]).astype("<u8").tobytes().hex()
+            own = [digests[at : at + width] for at in range(0, len(digests), width)]
             places = self._places.lists(kept[part].tolist())
             yield zip(self._locids[part].tolist(), *places, self._counts[part].tolist(), own, strict=True)
 
@@ -462,13 +467,6 @@ def earlier_places(index: str) -> Numbered:
             return Numbered(arrays["loc.locid"][ours].astype(np.int64), digests_of(texts, degrees, of_texts))
     except IndexFileError:
         return Numbered.of(())
-
-
-def _mix(values: U64) -> U64:
-    """Spread each value over all 64 bits (the finisher of splitmix64)."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
 
 
 def _with_room(column: Any, new: int) -> Any:

@@ -52,7 +52,7 @@ class Places:
 
     locid: I64
     weak: Flags
-    text: dict[str, I64]
+    text: dict[str, U32]
     texts: list[str]
     degrees: dict[str, Array]
     pending: Flags
@@ -289,7 +289,7 @@ class _Slots:
     def places(self, kept: Array, source: I64, facts: Sequence[str] = ()) -> Places:
         """Some of the locations, by their numbers, with some typed facts."""
         texts: dict[bytes, int] = {}
-        text: dict[str, list[Array]] = {name: [np.empty(0, np.int64)] for name in TEXT_NAMES}
+        text: dict[str, list[Array]] = {name: [np.empty(0, np.uint32)] for name in TEXT_NAMES}
         degrees: dict[str, list[Array]] = {name: [np.empty(0)] for name in DEGREES}
         locid, recorded = [np.empty(0, np.int64)], []
         is_weak, pending = [np.empty(0, np.bool_)], [np.empty(0, np.bool_)]
@@ -318,7 +318,7 @@ class _Slots:
         return Places(
             locid=np.concatenate(locid).astype(np.int64),
             weak=np.concatenate(is_weak),
-            text={name: np.concatenate(columns).astype(np.int64) for name, columns in text.items()},
+            text={name: np.concatenate(columns) for name, columns in text.items()},
             texts=decoded,
             degrees={name: np.concatenate(columns) for name, columns in degrees.items()},
             pending=np.concatenate(pending),
@@ -341,7 +341,7 @@ def _text_numbers(reader: "IndexReader", columns: Sequence[Array], texts: dict[b
     used = np.unique(np.concatenate(columns))
     if len(used) and not 0 <= int(used[0]) <= int(used[-1]) < len(own):
         raise IndexDamagedError(f"{reader.path}: a location names a text that is not there: the file is damaged")
-    numbers = np.zeros(len(own), np.int64)
+    numbers = np.zeros(len(own), np.uint32)
     for number in used.tolist():
         numbers[number] = texts.setdefault(own[number], len(texts))
     return [numbers[column] for column in columns]

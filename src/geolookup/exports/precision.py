@@ -59,7 +59,7 @@ def coarsened(content: Content, precision: Precision) -> Content:
     nothing = texts.setdefault("", len(texts))
     fields = {name for level in levels for name in _FIELDS[level]}
     text = {
-        name: column if name in fields else np.full(len(places), nothing, np.int64)
+        name: column if name in fields else np.full(len(places), nothing, np.uint32)
         for name, column in places.text.items()
     }
     is_city = precision == "city"

@@ -19,7 +19,7 @@ from geolookup.state.generations.cache import (
     read_geolocation,
     version_of,
 )
-from geolookup.state.generations.cache_segments import blocks_of
+from geolookup.state.generations.cache_segments import blocks_of, changes
 from geolookup.state.packs.reading import readable
 
 
@@ -73,18 +73,27 @@ def compare(old: str, new: str) -> dict[str, dict[str, int]]:
     geolocation now. A place of ours that got another number is none of these. Blocks count too that are known to have
     no location.
     """
+    with _of_places(old, new) as connection:
+        if version_of(connection) == version_of(connection, "old") == IN_INDEX:
+            touched, arrived, gone = (
+                connection.execute(f"SELECT count(*) FROM temp.{table} WHERE locid NOT IN ({known})").fetchone()[0]  # noqa: S608
+                for table, known in (
+                    ("touched", "0"),
+                    ("arrived", "SELECT locid FROM temp.renumbered"),
+                    ("gone", "SELECT was FROM temp.renumbered"),
+                )
+            )
+            blocks = changes(old, new, connection.execute("SELECT was, locid FROM temp.renumbered").fetchall())
+            return {"geolocations": {"added": arrived, "removed": gone, "changed": touched}, "blocks": blocks}
     with compared(old, new) as (_, counts):
         return counts
 
 
 @contextlib.contextmanager
-def compared(old: str, new: str) -> Iterator[tuple[sqlite3.Connection, dict[str, dict[str, int]]]]:
-    """A connection to the cache.db ``new``, with ``old`` attached, and what `compare` says.
-
-    Its temporary tables hold the differences: ``arrived``, ``gone`` and ``touched`` locids, ``added`` and ``removed``
-    blocks; ``renumbered`` has places of ours, from ``was`` to ``locid``, all of whose fields are as before.
+def _of_places(old: str, new: str) -> Iterator[sqlite3.Connection]:
+    """A connection to the cache.db ``new``, with ``old`` attached, and the temporary tables of places that `compared`
+    has; ``arrived`` and ``gone`` have renumbered places, too.
     """
-    paths = old, new
     old, new = readable(old), readable(new)
     with open_published(new) as connection:
         check_version(connection, new)
@@ -104,10 +113,21 @@ def compared(old: str, new: str) -> Iterator[tuple[sqlite3.Connection, dict[str,
             """
         )
         _find_renumbered(connection)
+        yield connection
+
+
+@contextlib.contextmanager
+def compared(old: str, new: str) -> Iterator[tuple[sqlite3.Connection, dict[str, dict[str, int]]]]:
+    """A connection to the cache.db ``new``, with ``old`` attached, and what `compare` says.
+
+    Its temporary tables hold the differences: ``arrived``, ``gone`` and ``touched`` locids, ``added`` and ``removed``
+    blocks; ``renumbered`` has places of ours, from ``was`` to ``locid``, all of whose fields are as before.
+    """
+    with _of_places(old, new) as connection:
         connection.create_function("as_bytes", 1, _as_bytes, deterministic=True)
         same_form = (version_of(connection) == WITH_TEXT) == (version_of(connection, "old") == WITH_TEXT)
         ends = "startipnum, endipnum" if same_form else "as_bytes(startipnum) startipnum, as_bytes(endipnum) endipnum"
-        after, before = _blocks(connection, "main", paths[1], "arrived"), _blocks(connection, "old", paths[0], "gone")
+        after, before = _blocks(connection, "main", new, "arrived"), _blocks(connection, "old", old, "gone")
         connection.executescript(
             f"""
             CREATE TEMP TABLE blocks_after AS

@@ -7,7 +7,6 @@ was copied from another machine.
 
 import functools
 import hashlib
-import json
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,14 +29,6 @@ class Mark:
         return cls(counter=counter, boot=clock.boot_id(), boot_s=round(clock.boot_s(), 3))
 
     @classmethod
-    def read(cls, text: str) -> Self:
-        """The mark that `text` wrote.
-
-        :raises ValueError: if it is not what was written
-        """
-        return cls.of(_read(text))
-
-    @classmethod
     def of(cls, found: Any) -> Self:
         """The mark that `as_json` gave.
 
@@ -51,11 +42,6 @@ class Mark:
     def as_json(self) -> list[Any]:
         """The mark as an object for JSON."""
         return [self.counter, self.boot, self.boot_s]
-
-    @property
-    def text(self) -> str:
-        """The mark as text for a column."""
-        return json.dumps(self.as_json())
 
     def age_s(self, now: "Mark") -> float:
         """The seconds from this mark to ``now``, at the least: in another boot, the age of that boot."""
@@ -95,14 +81,6 @@ class Begun:
 
 
 @functools.lru_cache(maxsize=1024)
-def _read(text: str) -> Any:
-    """What stands in a text: all requests of a lot have the same one."""
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"a mark is not what was written: {text!r:.60}") from error
-
-
 def is_conclusive(listed: Mark, written: Mark, settle_s: float) -> bool:
     """True if a complete list says for sure what became of a write.
 

@@ -99,6 +99,11 @@ def pieces(snapshot: "Snapshot", block: IPBlock, most: int) -> tuple[list[Piece]
     :raises IndexDamagedError: if the files are damaged there
     """
     family, last = block.family, block.last
+    if block.first == last:  # a walk along segments begins with many of them
+        asked = block.startip, family, last
+        match = snapshot.match(*asked)
+        known = match is None and snapshot.network(*asked) is not None
+        return [Piece(block=block, match=match, has_network=known)], None
     found = [
         Piece(
             block=IPBlock(family=family, first=low, last=high),

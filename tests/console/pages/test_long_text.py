@@ -97,7 +97,7 @@ def test_a_form_with_long_texts_that_nobody_touched_says_which_one_cannot_stay(m
 
 @pytest.mark.parametrize("address", ["12.0.0.1", "11.0.0.1", "10.0.0.1", "12.0.0.0/16"])
 def test_correct_this_leads_to_a_form_with_what_an_address_can_carry(mine: Visitor, address: str) -> None:
-    (link,) = re.findall(r'href="(/custom/create[^"]*)"', mine.get("/", params={"q": address}).text)
+    link, *_ = re.findall(r'href="(/custom/create[^"]*)"', mine.get("/", params={"q": address}).text)
     answer = mine.get(unescape(link))
     assert answer.status_code == 200
     assert re.search(r'<textarea id="block"[^>]*>\n1[012]\.0\.0\.0/(8|16|23)</textarea>', answer.text)

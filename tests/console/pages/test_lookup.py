@@ -74,7 +74,9 @@ def test_a_long_range_goes_on_where_the_page_ends(mine: Visitor, monkeypatch: py
     assert "Berlin, DE" not in text
 
 
-@pytest.mark.parametrize("block", ["0.0.0.0/0", "10.0.0.0/8", "9.0.0.128/25", "2001:db8::/31", "11.0.0.0/30"])
+@pytest.mark.parametrize(
+    "block", ["0.0.0.0/0", "10.0.0.0/8", "9.0.0.128/25", "2001:db8::/31", "11.0.0.0/30", "10.20.0.1"]
+)
 def test_the_pieces_of_a_range_are_whole_and_answer_as_single_lookups(console: RunningConsole, block: str) -> None:
     with GeoLookup(console.home) as geo:
         whole = IPBlock.parse(block)

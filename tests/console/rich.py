@@ -49,6 +49,7 @@ class Rich:
             "/?q=10.1.0.1",
             "/?q=10.0.0.0/12",
             "/?q=nonsense",
+            "/?q=10.1.0.1+203.0.113.9,+10.0.0.0/12+nonsense",
             "/custom",
             "/custom?find=nothing",
             one,

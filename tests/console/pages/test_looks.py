@@ -66,7 +66,15 @@ def paths(console: RunningConsole) -> tuple[str, ...]:
     one = f"/custom/{places[0].locid}"
     of_vrf = f"/custom/{console.console.layer().of_vrfs[0].place.locid}"
     return (
-        *("/", "/?q=198.51.100.7", "/?q=10.0.1.7", "/?q=8.0.0.0/5", "/?q=Heidingsfeld", "/?q=nonsense"),
+        *(
+            "/",
+            "/?q=198.51.100.7",
+            "/?q=10.0.1.7",
+            "/?q=8.0.0.0/5",
+            "/?q=10.0.1.7+10.0.2.0/24+203.0.113.9+x",
+            "/?q=Heidingsfeld",
+            "/?q=nonsense",
+        ),
         *("/custom", "/custom?find=nothing", one, f"/custom/{places[-1].locid}"),
         *(
             "/custom/create",

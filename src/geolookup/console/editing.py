@@ -344,7 +344,8 @@ def _taken(console: Console, owners: Mapping[IPBlock, int]) -> Markup:
         )
         for locid, each in networks.items()
     ]  # fmt: skip
-    return Markup("; ").join(told) + ". Remove them there first; a wider or narrower network can be added as it is."
+    which = "it" if len(owners) == 1 else "them"
+    return Markup("; ").join(told) + f". Remove {which} there first; a wider or narrower network can be added as it is."
 
 
 def _require(edit: Edit, editor: Editor, form: Form) -> None:

@@ -124,6 +124,7 @@ def test_what_cannot_be_is_said_beside_what_was_typed(console: RunningConsole, m
     assert "has host bits set: did you mean 10.0.0.0/8?" in answer.text
     answer = mine.fill(f"/custom/{locid}/add-block", block="10.20.0.0/16", step="check")
     assert 'belongs to <a href="/custom/-' in answer.text
+    assert "</a>. Remove it there first" in answer.text
 
 
 @pytest.mark.parametrize("typed", ["11.1.0.0-11.1.0.9", "11.1.0.0 - 11.1.0.9", "11.1.0.0–11.1.0.9"])

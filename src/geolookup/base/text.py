@@ -41,6 +41,8 @@ _LETTERS = str.maketrans(
 
 def without_accents(text: str) -> str:
     """The text in plain letters: Lodz for Łódź, Malmo for Malmö. Other scripts stay as they are."""
+    if text.isascii():
+        return text
     import unicodedata  # late: one lookup from the shell needs none
 
     letters = unicodedata.normalize("NFKD", text.translate(_LETTERS))

@@ -266,19 +266,16 @@ def without_command(warning: str) -> str:
     return warning.split(_TO_PUBLISH)[0]
 
 
-def brought(difference: Mapping[str, Any] | None) -> list[str]:
-    """What a version changed, for people: rows, and for how many addresses the country."""
+def brought(difference: Mapping[str, Any] | None, rows: Mapping[str, int] | None) -> list[str]:
+    """What a version changed, for people: rows, and for how many addresses the country; ``rows`` are its counts."""
     found = _rows(difference)
     if moved := (difference or {}).get("addresses_whose_country_changed"):
         v4, v6 = int(moved["ipv4"]), int(moved["ipv6"])
         if v4 or v6:
-            told = f"{short(v4)} IPv4 addresses ({_percent(v4 / 2**32)} of all) and {short_v6(v6)} of IPv6"
+            of = f" ({short(int(rows['addresses_v4']))} have an answer now)" if rows and "addresses_v4" in rows else ""
+            told = f"{short(v4)} IPv4 addresses{of} and {short_v6(v6)} of IPv6"
             found.insert(0, f"another country, or none before or after, for {told}")
     return found
-
-
-def _percent(share: float) -> str:
-    return "less than 0.1%" if 0 < share < 0.001 else f"{share:.1%}"
 
 
 def _rows(difference: Mapping[str, Any] | None) -> list[str]:
@@ -334,8 +331,9 @@ def changed(line: Mapping[str, Any]) -> str:
         line[name] if isinstance(line[name], dict) and "fields" in line[name] else None for name in ("before", "after")
     ]
     before, after = sides
-    if before is None or after is None:
+    if after is None:
         return ""
+    before = before or {**after, "blocks": []}  # of a new site its networks
     told = [
         f"{name}: {before['fields'].get(name) or '-'} → {value or '-'}"
         for name, value in after["fields"].items()

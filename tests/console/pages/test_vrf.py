@@ -71,11 +71,18 @@ def test_sites_of_vrfs_are_in_the_list_and_have_a_page_and_are_found_by_name(
     assert "Hall of Łódź" not in mine.get("/custom", params={"within": "global"}).text
     found = mine.get("/", params={"q": "hall of łódź", "vrf": ""})
     assert found.url.path == f"/custom/{locid}"
+    for asked in ("hall of lodz", "lodz", "Poland", "Polen"):
+        assert "Hall of Łódź" in mine.get("/", params={"q": asked, "vrf": ""}).text, asked
+        assert "Hall of Łódź" in mine.get("/custom", params={"find": asked}).text, asked
+    told = f'In the routing domain CUST-L it is of your site <a href="/custom/{locid}">Hall of Łódź</a>.'
+    assert told in mine.get("/?q=10.78.0.9&vrf=").text
+    assert told not in mine.get("/?q=10.78.0.9&vrf=CUST-L").text
+    assert told not in mine.get("/?q=10.78.1.9&vrf=").text
     page = mine.get(f"/custom/{locid}").text
     assert "<dt>Time zone</dt><dd>Europe/Warsaw</dd>" in page
     assert "VRF CUST-L" in page
     assert "10.78.0.0/24" in page
-    assert "site created" in page
+    assert '<div>site created<span class="under long">+10.78.0.0/24</span>' in page
     assert "/replace-block" not in page
     assert mine.get(f"/custom/{locid}/add-block").status_code == 404
     assert "of routing domains (VRFs), which are not on the map" in mine.get("/map?find=hall of").text

@@ -10,12 +10,14 @@ from litestar import get
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
+from geolookup.base.text import without_accents
 from geolookup.console.console import Console, CustomLayer, Html, Page
 from geolookup.console.forms import AnyRequest, Table, query
 from geolookup.console.html import called
 from geolookup.console.pages.edits import together, undoing
 from geolookup.console.wording import country_name
 from geolookup.model.addresses import parse_range, range_ends
+from geolookup.model.countries import country_in_words
 from geolookup.model.errors import GeoLookupError
 from geolookup.model.fields import FIELDS, TEXT_NAMES
 from geolookup.model.linter import Finding
@@ -130,15 +132,21 @@ def _row(laid: Laid, layer: CustomLayer, findings: Counter[int]) -> Row:
 
 
 def wanted(find: str) -> Callable[[Geolocation, str], bool]:
-    """The test of a site and its name for a search: an address or range in its networks, its number, or any text."""
+    """The test of a site and its name for a search: an address or range in its networks, its number, its country in
+    words, or any text, whose case and accents have no meaning.
+    """
     if not find:
         return lambda _place, _name: True
     try:
         family, first, last = parse_range(*range_ends(find))
     except GeoLookupError:
-        text = find.casefold()
-        return lambda place, name: any(
-            text in each.casefold() for each in (name, str(place.locid), *(getattr(place, one) for one in TEXT_NAMES))
+        text, country = without_accents(find).casefold(), country_in_words(find)
+        return lambda place, name: (
+            bool(country and place.country == country)
+            or any(
+                text in without_accents(each).casefold()
+                for each in (name, str(place.locid), place.place_text(), *(getattr(place, one) for one in TEXT_NAMES))
+            )
         )
     return lambda place, _name: any(
         block.family == family and block.first <= last and first <= block.last for block in place.ipblocks

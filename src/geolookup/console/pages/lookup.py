@@ -11,6 +11,7 @@ from geolookup.columns.counts import Counts
 from geolookup.console.console import Console, Html, Page
 from geolookup.console.editing import pasted
 from geolookup.console.forms import MAX_FILE_BYTES, READS, AnyRequest, count_dropped, dropped_name, query
+from geolookup.console.pages.custom import wanted
 from geolookup.console.pages.edits import correction, site_of
 from geolookup.console.pages.home import home
 from geolookup.console.picture import picture
@@ -95,10 +96,10 @@ def _vrfs(console: Console) -> list[str]:
 
 def _sites(console: Console, asked: str) -> list[tuple[Geolocation, str]]:
     """The sites that are called so; else those with this in their name or place."""
-    layer, text = console.layer(), asked.casefold()
+    layer, text, is_wanted = console.layer(), asked.casefold(), wanted(asked)
     every = [(laid.place, layer.names.get(laid.place.locid, "")) for laid in layer.every]
     exact = [each for each in every if each[1].casefold() == text]
-    return exact or [each for each in every if text in f"{each[1]} {each[0].place_text()}".casefold()]
+    return exact or [each for each in every if is_wanted(*each)]
 
 
 def _answer(console: Console, asked: str, *, vrf: str, why: bool) -> dict[str, Any]:
@@ -121,6 +122,7 @@ def _answer(console: Console, asked: str, *, vrf: str, why: bool) -> dict[str, A
         "match": match,
         "network": network,
         "who": "" if network is None else network_text(network.facts),
+        "in_vrfs": [] if vrf else _in_vrfs(console, block),
         "own": match is not None and match.layer == "custom",
         "country_names": countries(),
         "has_coordinates": place is not None and place.latitude is not None and place.longitude is not None,
@@ -166,6 +168,17 @@ def _listed(console: Console, blocks: list[IPBlock], vrf: str) -> dict[str, Any]
     free = [block for block in blocks if block not in taken]
     unknown = [piece.block for piece in made["pieces"] if piece.match is None]
     return {**made, "blocks": blocks, "unknown": unknown, "free": free, "site_of": site_of(map(block_text, free), vrf)}
+
+
+def _in_vrfs(console: Console, block: IPBlock) -> list[tuple[int, str, str]]:
+    """The sites of VRFs that have an address, which answer only there: number, name and VRF of each."""
+    layer = console.layer()
+    numbers = [
+        laid.place.locid
+        for laid in layer.of_vrfs
+        if any(each.family == block.family and each.first <= block.first <= each.last for each in laid.place.ipblocks)
+    ]
+    return [(number, layer.names[number], layer.vrfs[number]) for number in numbers]
 
 
 def _folded(snapshot: Snapshot, home: str, block: IPBlock) -> dict[str, Any]:

@@ -185,6 +185,8 @@ def outcome(line: Mapping[str, Any]) -> str:
         return "undone"
     if reasons := held_for(line):
         return f"not published, held for a person: {reasons}"
+    if line["what"] == "pull" and text == "rolled-back":
+        return "not published: it is what was rolled back"
     return (
         "saved"
         if text == State.QUEUED or line["what"] in (SITES, "take_back")

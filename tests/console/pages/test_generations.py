@@ -164,6 +164,7 @@ def test_what_was_held_and_rolled_back_is_said_where_people_look(files: FilesCon
     assert "geolookup sync --accept" not in told
     assert "Version 2 answers: version 3 was rolled back, and no update publishes it again" in visitor.get("/").text
     assert files.sync().outcome == "rolled-back"
+    assert "not published: it is what was rolled back" in visitor.get("/history").text
     held = visitor.get("/generations").text.partition('id="held"')[2].partition("</section>")[0]
     assert "It has what was rolled back here" in held
     assert "Half of it was gone" in held

@@ -20,12 +20,15 @@ def test_a_person_is_asked_once_for_a_name_which_the_history_has(console: Runnin
     mine.save("/custom/create", name="Named by Anna", city="Lyon", latitude="45", longitude="4")
     assert console.console.editor().history()[-1]["who"] == f"{ANNA} ({who()})"
     assert "Anna Łęcka; &lt;b&gt;" in mine.get("/history?find=Łęcka").text
+    assert "Anna Łęcka; &lt;b&gt;" in mine.get("/history?find=anna lecka").text
     assert f"The history calls you {who()}." in mine.fill("/name", name="x", step="stay").text
     assert "Your name, for the history" not in mine.get("/").text
 
 
 def test_what_was_done_to_a_site_together_is_one_row(console: RunningConsole, mine: Visitor) -> None:
     path = mine.save("/custom/create", name="Of two", country="FR", city="Lyon", block="10.91.0.1 10.91.0.3").url.path
+    assert "No line of the history has this" in mine.get("/history?find=10.91.0.2").text
+    assert ">Of two</a>" in mine.get("/history?find=10.91.0.1").text
     for page in (path, "/history?find=Of two"):
         rows = mine.get(page).text.split("<tbody>")[-1]
         assert rows.partition("</tbody>")[0].count("<tr>") == 1, page

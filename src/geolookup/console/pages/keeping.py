@@ -11,14 +11,17 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 from litestar.response import Stream
 
-from geolookup.base.text import harmless
+from geolookup.base.text import harmless, without_accents
 from geolookup.console import wording
 from geolookup.console.console import Console, Html
 from geolookup.console.entry import MAX_PERSON, person_cookie, person_of
 from geolookup.console.forms import AnyRequest, Form, Table, query
+from geolookup.console.html import called
 from geolookup.console.pages.edits import together, undoing
 from geolookup.exports.export import ExportForm, export
+from geolookup.model.addresses import parse_range, range_ends
 from geolookup.model.errors import GeoLookupError, RequestRefusedError, StateError
+from geolookup.model.types import IPBlock
 from geolookup.sites.file import write_sites
 from geolookup.sites.plan import export_sites
 from geolookup.sites.vrfs import export_vrf
@@ -45,9 +48,9 @@ def history(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     lines = editor.history(newest=_MOST_LINES)[::-1]
     whole = len(lines) < _MOST_LINES
     layer = console.layer()
-    names = layer.names
+    names = {laid.place.locid: called(laid.place, layer.names.get(laid.place.locid)) for laid in layer.every}
     find = query(request, "find")
-    lines = [line for line in lines if find.casefold() in _text_of(line, names).casefold()] if find else lines
+    lines = [line for line in lines if _is_found(line, find, names)] if find else lines
     places = {laid.place.locid: laid.place for laid in layer.every}
     return console.page(
         request,
@@ -58,6 +61,17 @@ def history(request: AnyRequest, console: NamedDependency[Console]) -> Html:
         undo=lambda line: undoing(line, places.get(line["locid"]), layer.names.get(line["locid"])),
         whole=whole,
     )
+
+
+def _is_found(line: dict[str, Any], find: str, names: dict[int, str]) -> bool:
+    """True if a line says this, without accents; or is about a network that has this address or network."""
+    try:
+        family, first, last = parse_range(*range_ends(find))
+    except GeoLookupError:
+        return without_accents(find).casefold() in without_accents(_text_of(line, names)).casefold()
+    sides = [line[name] for name in ("before", "after") if isinstance(line[name], dict)]
+    blocks = [IPBlock.from_ends(*ends) for side in sides for ends in side.get("blocks", ())]
+    return any(each.family == family and each.first <= last and first <= each.last for each in blocks)
 
 
 def _text_of(line: dict[str, Any], names: dict[int, str]) -> str:

@@ -227,3 +227,12 @@ def test_a_name_that_no_country_has_and_half_of_a_point_are_called_so(mine: Visi
     text = unescape(answer.text)
     assert "no country is called 'Atlantis': write its code of two letters, such as DE" in text
     assert "longitude is missing: a place has both coordinates or none" in text
+
+
+def test_a_point_far_from_its_country_is_doubted_before_it_is_saved(mine: Visitor) -> None:
+    far = {"country": "PL", "city": "Kraków", "latitude": "50.11", "longitude": "8.68", "block": "12.90.0.0/24"}
+    assert (
+        "50.11, 8.68 is far from Poland (PL): is that meant?" in mine.fill("/custom/create", **far, step="check").text
+    )
+    near = mine.fill("/custom/create", **{**far, "longitude": "19.94"}, step="check").text
+    assert "is that meant" not in near

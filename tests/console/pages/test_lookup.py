@@ -246,13 +246,15 @@ def test_what_holds_no_address_is_no_address_in_any_form(mine: Visitor, asked: s
 
 
 def test_a_pasted_list_is_answered_address_by_address_with_what_is_none(mine: Visitor) -> None:
-    asked = "10.20.0.1 10.20.0.2:8443 9.0.0.1, 203.0.113.9; 10.20.0.1 printer-3rd-floor"
+    asked = "10.20.0.1 10.20.0.2:8443 9.0.0.1, 203.0.113.9; 10.20.0.1 printer-3rd-floor 185.12.2.256"
     answer = mine.get("/", params={"q": asked})
     assert answer.status_code == 200
     assert "5 addresses or networks" in answer.text
     assert "4 different, 1 repeated." in answer.text
     assert "Without an address: printer-3rd-floor." in answer.text
     assert "Not known: 203.0.113.9." in answer.text
+    assert "Not an address: 185.12.2.256." in answer.text
+    assert "Without their ports: 10.20.0.2:8443." in answer.text
     rows = re.findall(r'<th scope="row"><a href="/[?]q=([^"]*)">[^<]*</a></th>\s*<td[^>]*>([^<]*)', answer.text)
     found = [("10.20.0.1", "Berlin, DE"), ("10.20.0.2", "Berlin, DE"), ("9.0.0.1", "München, Bayern, 80331, DE")]
     assert rows == [*found, ("203.0.113.9", "not known")]
@@ -264,7 +266,7 @@ def test_a_pasted_list_is_answered_address_by_address_with_what_is_none(mine: Vi
         text = mine.get("/", params={"q": two}).text
         assert re.findall(r'data-label="Place">([^<]*)', text) == ["Berlin, DE", "München, Bayern, 80331, DE"], two
     masks = mine.get("/", params={"q": "10.20.0.1 10.20.0.2 10.1.7.0 255.255.255.0"}).text
-    assert "Without an address: 10.1.7.0/255.255.255.0." in masks
+    assert "Not an address: 10.1.7.0/255.255.255.0." in masks
     refused = mine.get("/", params={"q": "10.20.0.1 GET /index.html"})
     assert refused.status_code == 422
     assert "leave out what stands after the blank; and no site" in refused.text

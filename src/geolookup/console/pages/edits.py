@@ -30,7 +30,7 @@ from geolookup.console.editing import (
 )
 from geolookup.console.forms import AnyRequest, query, typed
 from geolookup.console.html import called, moment, shown
-from geolookup.console.wording import answered, changed, did
+from geolookup.console.wording import answered, changed, country_name, did
 from geolookup.model.addresses import range_ends
 from geolookup.model.checked import wrong_name, wrong_time_zone
 from geolookup.model.errors import EditError, RequestRefusedError
@@ -38,6 +38,7 @@ from geolookup.model.fields import DEGREES, FIELD_NAMES
 from geolookup.model.named import block_of
 from geolookup.model.types import Geolocation, IPBlock
 from geolookup.sites.site import block_text
+from geolookup.sources.outlines import is_far
 from geolookup.state import custom_edits as edits
 from geolookup.state.custom_edits import Ends, Made
 from geolookup.state.editor import Editor
@@ -86,6 +87,14 @@ class Create(Edit):
     def vrf(self, values: Values) -> str:
         """See `Edit`."""
         return values["vrf"].strip()
+
+    def doubt(self, console: Console, values: Values) -> Doubt | None:  # noqa: ARG002
+        """A country typed over another one has the coordinates of that."""
+        fields = typed_fields(values)
+        latitude, longitude = (None if fields[name] is None else float(fields[name]) for name in DEGREES)
+        if not is_far({**fields, "latitude": latitude, "longitude": longitude}):
+            return None
+        return Doubt(text=f"{latitude}, {longitude} is far from {country_name(fields['country'])}: is that meant?")
 
     def does(self, values: Values) -> Does:
         """See `Edit`."""

@@ -1,5 +1,6 @@
 """Look up, the start: the place of an address, a network or a range, and why; the places of a log's addresses."""
 
+import re
 from itertools import islice
 from typing import Any
 
@@ -37,6 +38,9 @@ _AT_ONCE_CUSTOM = 500
 _MOST_GROUPS = 100
 #: Values of a record on one page; a real one has some hundred.
 _MOST_LEAVES = 500
+#: What somebody meant as an address, in a list that is pasted with the text around it; and one with a port.
+_LIKE_AN_ADDRESS = re.compile(r"[0-9][.:][0-9]|::")
+_WITH_PORT = re.compile(r"[.\]].*:[0-9]+$")
 #: Sites that a search names; more are on the page Sites.
 _MOST_SITES = 20
 
@@ -137,16 +141,18 @@ def _answer(console: Console, asked: str, *, vrf: str, why: bool) -> dict[str, A
 
 def _answer_list(console: Console, asked: str, *, vrf: str) -> dict[str, Any]:
     """The answers for several addresses or networks with blanks or commas between; empty if they are not several."""
-    blocks, bare = [], []
+    blocks: list[IPBlock] = []
+    left: dict[str, list[str]] = {"bare": [], "wrong": [], "ports": []}
     for part in pasted(asked):
         try:
             blocks.append(_block(part))
         except GeoLookupError:
-            bare.append(part)
+            left["wrong" if _LIKE_AN_ADDRESS.search(part) else "bare"].append(part)
+        else:
+            left["ports"] += [part] if _WITH_PORT.search(part) else []
     if len(blocks) < 2:
         return {}
-    each = list(dict.fromkeys(blocks))
-    return {**_listed(console, each, vrf), "given": len(blocks), "bare": bare}
+    return {**_listed(console, list(dict.fromkeys(blocks)), vrf), **left, "given": len(blocks)}
 
 
 def _listed(console: Console, blocks: list[IPBlock], vrf: str) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def test_a_sheet_that_lost_its_rows_is_refused_and_nothing_changes(editor: Edito
     sheet.write_text(HEADER + "Other,NL,,Utrecht,,52.1,5.1,,,10.9.0.0/16\n")
     refused = command("custom", "apply", str(sheet), "--vrf", "CUST-A")
     assert refused.returncode == 3
-    assert "all sites of these VRFs would be gone (100%)" in refused.stderr.decode()
+    assert "all 2 sites of these VRFs would be gone (100%)" in refused.stderr.decode()
     assert set(editor.vrf_places("CUST-A")) == {"Utrecht office", "London office"}
     done("apply", str(sheet), "--vrf", "CUST-A", "--accept")
     assert set(editor.vrf_places("CUST-A")) == {"Other"}

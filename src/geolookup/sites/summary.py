@@ -98,7 +98,7 @@ class Summary:
         for what, gone, of in (("sites", self.deleted, self.known), ("networks", self.gone, self.known_blocks)):
             many = gone > settings.guard_sites_gone and gone > settings.guard_sites_share * of
             if many or (gone == of and gone > 1):
-                which = "all" if gone == of else f"{gone} of {of}"
+                which = f"all {of}" if gone == of else f"{gone} of {of}"
                 reasons.append(f"{which} {what} would be gone ({gone / of:.0%})")
         return [*reasons, *self.wide]
 

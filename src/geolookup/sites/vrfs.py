@@ -91,7 +91,7 @@ class VrfPlan:
         for what, number, of in (("sites", len(gone), self.known), ("networks", lost, self.known_blocks)):
             many = number > settings.guard_sites_gone and number > settings.guard_sites_share * of
             if many or (number == of and number > 1):
-                which = "all" if number == of else f"{number} of {of}"
+                which = f"all {of}" if number == of else f"{number} of {of}"
                 reasons.append(f"{which} {what} of these VRFs would be gone ({number / of:.0%})")
         return reasons
 

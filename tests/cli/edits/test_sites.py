@@ -105,10 +105,10 @@ def test_an_empty_file_and_emptied_blocks_need_accept(command: Command, file: Pa
     command("custom", "apply", file)
     file.write_text("site = []")
     command("custom", "apply", file, exits=3)
-    assert "all sites would be gone" in command.error
+    assert "all 2 sites would be gone" in command.error
     file.write_text((SITES + two).replace('["10.20.0.0/16"]', "[]").replace('["10.21.0.0/16"]', "[]"))
     command("custom", "apply", file, exits=3)
-    assert "all networks would be gone" in command.error
+    assert "all 2 networks would be gone" in command.error
 
 
 def test_plan_and_apply_as_json(command: Command, file: Path) -> None:

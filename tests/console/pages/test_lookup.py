@@ -240,7 +240,7 @@ def test_an_address_may_be_copied_out_of_a_log(mine: Visitor, asked: str) -> Non
     assert ">10.1.2.3<" in answer.text
 
 
-@pytest.mark.parametrize("asked", ["foo:80", "unknown", "10.1.2.3:80000", "x, 10.1.2.3"])
+@pytest.mark.parametrize("asked", ["foo:80", "unknown", "10.1.2.3:80000", "x, y"])
 def test_what_holds_no_address_is_no_address_in_any_form(mine: Visitor, asked: str) -> None:
     assert "is not an IP address" in mine.get(f"/?q={quote(asked)}").text
 
@@ -253,7 +253,7 @@ def test_a_pasted_list_is_answered_address_by_address_with_what_is_none(mine: Vi
     assert "4 different, 1 repeated." in answer.text
     assert "Without an address: printer-3rd-floor." in answer.text
     assert "Not known: 203.0.113.9." in answer.text
-    assert "Not an address: 185.12.2.256." in answer.text
+    assert "Not read: &#39;185.12.2.256&#39; is not an IP address" in answer.text
     assert "Without their ports: 10.20.0.2:8443." in answer.text
     rows = re.findall(r'<th scope="row"><a href="/[?]q=([^"]*)">[^<]*</a></th>\s*<td[^>]*>([^<]*)', answer.text)
     found = [("10.20.0.1", "Berlin, DE"), ("10.20.0.2", "Berlin, DE"), ("9.0.0.1", "München, Bayern, 80331, DE")]
@@ -266,10 +266,17 @@ def test_a_pasted_list_is_answered_address_by_address_with_what_is_none(mine: Vi
         text = mine.get("/", params={"q": two}).text
         assert re.findall(r'data-label="Place">([^<]*)', text) == ["Berlin, DE", "München, Bayern, 80331, DE"], two
     masks = mine.get("/", params={"q": "10.20.0.1 10.20.0.2 10.1.7.0 255.255.255.0"}).text
-    assert "Not an address: 10.1.7.0/255.255.255.0." in masks
-    refused = mine.get("/", params={"q": "10.20.0.1 GET /index.html"})
+    assert "Not read: &#39;10.1.7.0/255.255.255.0&#39; has a netmask: write 10.1.7.0/24" in masks
+    for one in ("10.20.0.1 GET /index.html", "please see (10.20.0.1)"):
+        sentence = mine.get("/", params={"q": one}).text
+        assert "1 address or network<" in sentence
+        assert re.findall(r'data-label="Place">([^<]*)', sentence) == ["Berlin, DE"], one
+    bits = mine.get("/", params={"q": "10.20.0.1/24，10.20.0.2、9.0.0.1"}).text
+    assert "has host bits set" in bits
+    assert "2 addresses or networks" in bits
+    refused = mine.get("/", params={"q": "10.20.0.256 10.20.0.257"})
     assert refused.status_code == 422
-    assert "leave out what stands after the blank; and no site" in refused.text
+    assert re.search("10.20.0.256.*; .*10.20.0.257.*and no site has this", refused.text)
 
 
 def test_a_list_that_is_too_long_for_a_page_says_so(mine: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,12 +323,12 @@ def test_of_a_list_only_what_no_site_has_is_offered_for_a_new_one(console: Runni
     with open_editor(console.home) as editor:
         locid = editor.create(name="Lyon", blocks=["12.81.0.1", "12.81.0.2"], **NOTHING)
     both = mine.get("/", params={"q": "12.81.0.1 12.81.0.2 12.81.0.3"}).text
-    assert "2 of them are networks of your sites already." in both
+    assert "2 of 3 are networks of your sites already." in both
     (link,) = re.findall(r'href="(/custom/create[^"]*)">New site for the others', both)
     assert link.endswith("block=12.81.0.3")
     fields = hidden(mine.get("/").text)
     all_of_them = mine.post("/count", data=fields, files={"file": ("x", b"12.81.0.1\n12.81.0.2\n")}).text
-    assert "All of them are networks of your sites already." in all_of_them
+    assert "All 2 are networks of your sites already." in all_of_them
     assert "/custom/create" not in all_of_them
     with open_editor(console.home) as editor:
         editor.delete(locid)

@@ -38,7 +38,7 @@ _AT_ONCE_CUSTOM = 500
 _MOST_GROUPS = 100
 #: Values of a record on one page; a real one has some hundred.
 _MOST_LEAVES = 500
-#: What somebody meant as an address, in a list that is pasted with the text around it; and one with a port.
+#: A text that was meant as an address, in a list that is pasted with the text around it; and one with a port.
 _LIKE_AN_ADDRESS = re.compile(r"[0-9][.:][0-9]|::")
 _WITH_PORT = re.compile(r"[.\]].*:[0-9]+$")
 #: Sites that a search names; more are on the page Sites.
@@ -140,17 +140,26 @@ def _answer(console: Console, asked: str, *, vrf: str, why: bool) -> dict[str, A
 
 
 def _answer_list(console: Console, asked: str, *, vrf: str) -> dict[str, Any]:
-    """The answers for several addresses or networks with blanks or commas between; empty if they are not several."""
+    """The answers for the addresses and networks of a text with blanks or commas between; empty if it is one alone.
+
+    :raises InvalidAddressError: says what is wrong with each, if no part of a list is an address or a network
+    """
     blocks: list[IPBlock] = []
     left: dict[str, list[str]] = {"bare": [], "wrong": [], "ports": []}
-    for part in pasted(asked):
+    parts = [part.strip("()") for part in pasted(asked)]
+    for part in parts:
         try:
             blocks.append(_block(part))
-        except GeoLookupError:
-            left["wrong" if _LIKE_AN_ADDRESS.search(part) else "bare"].append(part)
+        except GeoLookupError as error:
+            if _LIKE_AN_ADDRESS.search(part):
+                left["wrong"].append(error.told)
+            else:
+                left["bare"].append(part)
         else:
             left["ports"] += [part] if _WITH_PORT.search(part) else []
-    if len(blocks) < 2:
+    if not blocks and len(left["wrong"]) > 1:
+        raise InvalidAddressError("; ".join(left["wrong"]))
+    if len(parts) == 1 or not blocks or (len(blocks) == 1 and _sites(console, asked)):
         return {}
     return {**_listed(console, list(dict.fromkeys(blocks)), vrf), **left, "given": len(blocks)}
 

@@ -334,10 +334,18 @@ def test_of_a_list_only_what_no_site_has_is_offered_for_a_new_one(console: Runni
         editor.delete(locid)
 
 
-def test_correcting_says_for_how_many_addresses_and_may_be_for_one(mine: Visitor) -> None:
+def test_correcting_says_for_how_many_addresses_and_may_be_for_one(console: RunningConsole, mine: Visitor) -> None:
     text = mine.get("/?q=9.0.0.7").text
     links = dict(re.findall(r'href="/custom/create[?]block=([^&"]*)[^"]*">([^<]*)', text))
     assert links == {"9.0.0.0%2F24": "Correct this for 256 addresses", "9.0.0.7": "Only for 9.0.0.7"}
+    assert "keep their answers" not in text
+    with open_editor(console.home) as editor:
+        locid = editor.create(name="Hut", blocks=["9.0.0.128"], **NOTHING)
+    text = mine.get("/?q=9.0.0.7").text
+    assert re.findall(r'block=([^&"]*)[^"]*">Correct this for 256 addresses', text) == ["9.0.0.0%2F24"]
+    assert "Your sites in 9.0.0.0/24 keep their answers." in text
+    with open_editor(console.home) as editor:
+        editor.delete(locid)
     unknown = mine.get("/?q=203.0.113.9").text
     assert re.findall(r'href="/custom/create[^"]*">([^<]*)', unknown) == ["New site for this address"]
 

@@ -16,12 +16,13 @@ from geolookup.console.pages.custom import wanted
 from geolookup.console.pages.edits import correction, site_of
 from geolookup.console.pages.home import home
 from geolookup.console.picture import picture
+from geolookup.index.reader import EMPTY
 from geolookup.lookup.asked import read_field
 from geolookup.lookup.explain_network import explained_facts
 from geolookup.lookup.ranges import Piece, pieces
 from geolookup.lookup.record import TRAITS, leaves
 from geolookup.lookup.snapshot import Snapshot
-from geolookup.model.addresses import parse, range_ends
+from geolookup.model.addresses import parse, range_ends, to_text
 from geolookup.model.continents import countries
 from geolookup.model.errors import GeoLookupError, InvalidAddressError, InvalidRangeError
 from geolookup.model.types import Geolocation, IPBlock, Match
@@ -121,6 +122,9 @@ def _answer(console: Console, asked: str, *, vrf: str, why: bool) -> dict[str, A
     found_block = block if match is None else IPBlock.from_ends(match.first, match.last)
     place = None if match is None else match.geolocation
     folded = geo.with_snapshot(lambda snapshot: _folded(snapshot, geo.home, block))
+    whole = geo.with_snapshot(lambda snapshot: _of_source(snapshot, found_block))
+    if match is None or match.layer == "custom":
+        whole = found_block
     return {
         "address": block.startip,
         "match": match,
@@ -132,10 +136,11 @@ def _answer(console: Console, asked: str, *, vrf: str, why: bool) -> dict[str, A
         "has_coordinates": place is not None and place.latitude is not None and place.longitude is not None,
         **folded,
         "explained": geo.explain(block.startip) if why or at_once else None,
-        "correct": _correct(found_block, match, vrf),
+        "correct": _correct(whole, match, vrf),
+        "spans_sites": whole != found_block,
         "correct_one": _correct(block, match, vrf),
         "picture": None if place is None else picture(place, _radius_km(folded["record"])),
-        "block": found_block,
+        "block": whole,
     }
 
 
@@ -183,6 +188,12 @@ def _listed(console: Console, blocks: list[IPBlock], vrf: str) -> dict[str, Any]
     free = [block for block in blocks if block not in taken]
     unknown = [piece.block for piece in made["pieces"] if piece.match is None]
     return {**made, "blocks": blocks, "unknown": unknown, "free": free, "site_of": site_of(map(block_text, free), vrf)}
+
+
+def _of_source(snapshot: Snapshot, block: IPBlock) -> IPBlock:
+    """The whole range that the sources answer so, across the sites in it."""
+    slot, first, last = snapshot.base.reader.segment(block.family, block.first)
+    return block if slot == EMPTY else IPBlock.from_ends(*(to_text(block.family, end) for end in (first, last)))
 
 
 def _in_vrfs(console: Console, block: IPBlock) -> list[tuple[int, str, str]]:

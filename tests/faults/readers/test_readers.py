@@ -56,11 +56,13 @@ def test_readers_never_see_a_mixture_nor_anything_older_than_before(
         for reader in readers:
             reader.kill()
             reader.wait()
+    seen: set[int] = set()
     for reader, (output, errors) in zip(readers, answers, strict=True):
         assert reader.returncode == 0, errors
         found = json.loads(output)
         assert found["problems"] == []
         assert found["seen"] == sorted(set(found["seen"]))
         assert found["seen"][-1] == last
-        # It read while publishing went on, or this would have shown nothing.
-        assert len(found["seen"]) > 3
+        seen |= {*found["seen"]}
+    # They read while publishing went on, or this would have shown nothing; one alone may have had no processor.
+    assert len(seen) > 3

@@ -323,7 +323,7 @@ def _with_city(request: AnyRequest, console: Console, edit: Edit, values: Values
 
 
 def _beside(console: Console, edit: Edit, error: GeoLookupError) -> tuple[str, dict[str, str]]:
-    """What to say above the form, and beside the input that an error is about, if there is one."""
+    """The text of an error above the form, and its text beside the input that it is about, if there is one."""
     if edit.block_label and isinstance(error, BlockError) and error.owners:
         return _WRONG, {"block": _taken(console, error.owners)}
     name = error.told.split(" ", 1)[0].rstrip(":")

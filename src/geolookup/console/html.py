@@ -95,7 +95,7 @@ def shown(value: Any) -> Any:
 
 
 def isolated(text: str) -> str:
-    """The text with what reads from right to left by itself, so that numbers beside it stay in their order."""
+    """The text with each right-to-left part isolated, so that numbers beside it stay in their order."""
     return text if text.isascii() else _FROM_THE_RIGHT.sub("\u2068\\g<0>\u2069", text)
 
 

@@ -124,7 +124,7 @@ def step(change: Change) -> str:
 
 
 def again(name: str, before: Geolocation | None, after: Geolocation | None, *, done: bool = False) -> list[str]:
-    """What an undo makes of a site: sentences without full stops. Until it is ``done``, with what is so now."""
+    """A site as an undo leaves it: sentences without full stops. Before it is ``done``, with the site as it is now."""
     if before is None or after is None:
         return [f"{name} is gone again" if after is None else f"{name} is there again: {after.place_text()}"]
     sides: list[tuple[Any, Any, str]] = [(before.place_text(), after.place_text(), f"{name} is in")]
@@ -269,7 +269,7 @@ def without_command(warning: str) -> str:
 
 
 def brought(difference: Mapping[str, Any] | None, rows: Mapping[str, int] | None) -> list[str]:
-    """What a version changed, for people: rows, and for how many addresses the country; ``rows`` are its counts."""
+    """The changes of a version in words: rows, and the addresses whose country changed; ``rows`` are its counts."""
     found = _rows(difference)
     if moved := (difference or {}).get("addresses_whose_country_changed"):
         v4, v6 = int(moved["ipv4"]), int(moved["ipv6"])

@@ -221,6 +221,7 @@ def _parse_network(text: str) -> "tuple[Family, int, int]":
 _MAX_PORT = 65535
 #: What people put between the ends of a range: hyphens and dashes.
 _DASHES = dict.fromkeys((0x2010, 0x2011, 0x2012, 0x2013, 0x2014, 0x2015), "-")
+#: What people put between blocks: commas and semicolons, and those that Chinese and Japanese keyboards have.
 _BETWEEN = dict.fromkeys(map(ord, ",;\uff0c\u3001\uff1b"), " ")
 
 
@@ -236,7 +237,7 @@ def range_ends(text: str) -> "tuple[str, str | None]":
 
 
 def split_blocks(text: str) -> list[str]:
-    """The text of each of several blocks, with blanks, commas or semicolons between them, also as Chinese has them."""
+    """The text of each of several blocks, with blanks, commas or semicolons between them."""
     ends = text.translate({**_DASHES, **_BETWEEN}).split("-")
     return "-".join(end.strip() for end in ends).split()
 

@@ -233,7 +233,7 @@ class Since:
     def _left(self, site: Site, place: Geolocation | None, called: tuple[str, str] | None) -> Conflict | None:
         """The conflict about a site that a person left as others made it, if the file says of it what it did not then.
 
-        No file has had its way with it since, so its last apply is no base.
+        No file changed the site since then, so the last apply cannot be the base.
         """
         said, now = self.decided.get(site.name), self.version(site, place, called)
         if place is None or said is None or said[:3] != now[:3] or said == now or site.made_from:

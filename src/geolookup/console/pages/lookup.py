@@ -22,7 +22,7 @@ from geolookup.lookup.explain_network import explained_facts
 from geolookup.lookup.ranges import Piece, pieces
 from geolookup.lookup.record import TRAITS, leaves
 from geolookup.lookup.snapshot import Snapshot
-from geolookup.model.addresses import parse, range_ends, to_text
+from geolookup.model.addresses import parse, range_ends
 from geolookup.model.continents import countries
 from geolookup.model.errors import GeoLookupError, InvalidAddressError, InvalidRangeError
 from geolookup.model.types import Geolocation, IPBlock, Match
@@ -122,9 +122,9 @@ def _answer(console: Console, asked: str, *, vrf: str, why: bool) -> dict[str, A
     found_block = block if match is None else IPBlock.from_ends(match.first, match.last)
     place = None if match is None else match.geolocation
     folded = geo.with_snapshot(lambda snapshot: _folded(snapshot, geo.home, block))
-    whole = geo.with_snapshot(lambda snapshot: _of_source(snapshot, found_block))
-    if match is None or match.layer == "custom":
-        whole = found_block
+    whole = found_block
+    if match is not None and match.layer == "default":
+        whole = geo.with_snapshot(lambda snapshot: _of_source(snapshot, found_block))
     return {
         "address": block.startip,
         "match": match,
@@ -193,7 +193,7 @@ def _listed(console: Console, blocks: list[IPBlock], vrf: str) -> dict[str, Any]
 def _of_source(snapshot: Snapshot, block: IPBlock) -> IPBlock:
     """The whole range that the sources answer so, across the sites in it."""
     slot, first, last = snapshot.base.reader.segment(block.family, block.first)
-    return block if slot == EMPTY else IPBlock.from_ends(*(to_text(block.family, end) for end in (first, last)))
+    return block if slot == EMPTY else IPBlock(family=block.family, first=first, last=last)
 
 
 def _in_vrfs(console: Console, block: IPBlock) -> list[tuple[int, str, str]]:

@@ -226,7 +226,7 @@ def _apply(console: Console, form: Form) -> Html:
 
 @get("/custom/undo", sync_to_thread=True)
 def undo_form(request: AnyRequest, console: NamedDependency[Console]) -> Html:
-    """What undoing the last step would do, and whose answers change: both at once if that is quick."""
+    """The plan of undoing the last step, and the addresses whose answer it changes, unless to count them is slow."""
     return _undo_page(request, console)
 
 
@@ -279,7 +279,7 @@ def undo_last(request: AnyRequest, console: NamedDependency[Console]) -> Html:
 
 
 def _again(undone: Undone, *, done: bool = False) -> list[str]:
-    """What an undo makes of each site, in words."""
+    """Each site as an undo leaves it, in words."""
     found = []
     for locid, (before, after) in undone.places.items():
         place = after or before

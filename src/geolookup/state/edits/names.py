@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def local_facts(name: str, time_zone: str) -> Mapping[str, str]:
-    """What the custom layer says of a site besides the fields of its place: facts by their names."""
+    """The facts of a site that stand beside the fields of its place in the custom layer, by their names."""
     return {"site": name, **({"time_zone": time_zone} if time_zone else {})}
 
 
@@ -44,7 +44,7 @@ class SiteNames:
         return {name: named.locid for name, named in self.all().items()}
 
     def of_numbers(self) -> dict[int, Mapping[str, str]]:
-        """What answers say of each geolocation with a name, by its number on this machine and by the service's."""
+        """The facts that answers have of each named geolocation, by its number on this machine and by the service's."""
         sql = f"SELECT name, time_zone, locid, number FROM sites JOIN places ON id = locid WHERE {LIVING}"  # noqa: S608 - ours
         return {
             number: local_facts(name, zone)

@@ -122,7 +122,7 @@ class Steps:
         return next((str(at) for (at,) in self._database.execute(sql)), "")
 
     def line_at(self, moment: str) -> int | None:
-        """The line of that very moment, which tells what came later whatever the clock said; None if there is none."""
+        """The number of the line of this moment, None if there is none; later lines have larger ones."""
         sql = "SELECT id FROM history WHERE at = ? AND step IS NOT NULL ORDER BY id DESC LIMIT 1"
         return next((int(number) for (number,) in self._database.execute(sql, (moment,))), None)
 

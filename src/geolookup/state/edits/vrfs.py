@@ -67,7 +67,7 @@ class VrfPlaces:
         return {each: zone for _, each, _, zone in self._rows(vrf, name) if zone}
 
     def facts(self, vrf: str) -> dict[int, Mapping[str, str]]:
-        """What answers say of the places of a VRF besides their fields, by locid."""
+        """The facts that answers have of the places of a VRF, by locid: its name, the site's name and time zone."""
         rows = self._rows(vrf)
         return {locid_of_row(number): {**local_facts(name, zone), "vrf": vrf} for number, name, _, zone in rows}
 

@@ -374,7 +374,7 @@ def _maybe_sent(staged: str, current: Current) -> int:
 
 
 def _given_up(home: str, staged: str) -> tuple[str, ...]:
-    """What a state's edits alone have that those of a backup lack; nothing of an edits.db that cannot be read."""
+    """The pending edits, names of sites and places of VRFs that a backup lacks; empty if edits.db cannot be read."""
     with contextlib.suppress(StateError):
         kept = _own(staged)
         return tuple(words for what, words in _own(home, *PENDING_STATES).items() if what not in kept)

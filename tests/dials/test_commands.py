@@ -116,6 +116,20 @@ def test_an_edit_that_the_service_rounds_away_is_no_conflict_with_the_next(perso
     assert (place["latitude"], place["postalcode"]) == (52.52, "10115")
 
 
+def test_what_the_service_has_just_rounded_is_ours_though_it_has_no_block(person: Person) -> None:
+    person.upstream.dials = Dials(digits=2)
+    locid = person.creates(latitude=52.5213)
+    person("push")
+    person("sync")
+    person("custom", "delete", locid)
+    assert json.loads(person("custom", "list", "--json")) == []
+    person("custom", "undo", "--run")
+    person("push")
+    settle()
+    person("sync")
+    assert [place.as_fields()["latitude"] for place in person.upstream.places.values()] == [52.52]
+
+
 def test_a_second_edit_before_a_sync_is_no_conflict_with_our_own_first(person: Person) -> None:
     person.upstream.dials = Dials(capitals=True, digits=2)
     locid = person.creates("10.1.0.0/24")

@@ -36,8 +36,8 @@ class Exact(Forms):
     def like(self, sent: Values, found: Values) -> bool:
         return False
 
-    def identity(self, values: Values) -> Values:
-        return values
+    def identical(self, sent: Values, found: Values) -> bool:
+        return sent == found
 
     def akin(self, one: Values, other: Values) -> bool:
         return one == other

@@ -36,7 +36,7 @@ def is_another(place: Place, content: Content, forms: Forms) -> bool:
         shared = was.blocks & content.blocks
         if shared and (shared in whole or forms.akin(was.values, content.values)):
             return False
-        if not (was.blocks and content.blocks) and forms.identity(was.values) == forms.identity(content.values):
+        if not (was.blocks and content.blocks) and forms.identical(was.values, content.values):
             return False
     return True
 

@@ -136,9 +136,12 @@ class Forms:
         """True if two are so near that either may be meant by the other."""
         return like(sent, found)
 
-    def identity(self, values: Values) -> Hashable:
-        """The country, the city and the coordinates."""
-        return values[_COUNTRY], values[_CITY], *(values[at] for at in _DEGREES)
+    def identical(self, sent: Values, found: Values) -> bool:
+        """True if two have the country, the city and the coordinates, which a service may have cut or rounded."""
+        if any(sent[at] != found[at] for at in (_COUNTRY, _CITY)):
+            return False
+        ways = () if self._seen and self._is_exact else _WAYS
+        return all(sent[at] == found[at] for at in _DEGREES) or any(_is_so(way, sent, found) for way in ways)
 
     def akin(self, one: Values, other: Values) -> bool:
         """True if they have the city or a coordinate in common."""

@@ -269,11 +269,17 @@ def test_places_of_vrfs_are_held_against_their_own_past(editor: Editor, tmp_path
     assert "Bonn of the VRF CUST-A: " in refused.stderr.decode()
     assert "is Beuel" in refused.stderr.decode()
     assert run("apply", exported, "--keep", "theirs").returncode == 0
+    again = run("apply", exported)
+    assert (again.returncode, "decided at an earlier apply" in again.stderr.decode()) == (0, True)
+    assert "Bonn of the VRF CUST-A" in again.stderr.decode()
     assert editor.vrf_places("CUST-A")["Bonn"].city == "Beuel"
     editor.remove_vrf_place("CUST-A", "Ulm")
     assert "Ulm of the VRF CUST-A" in run("apply", exported, "--keep", "Bonn=mine").stderr.decode()
     editor.put_vrf_place("CUST-A", "Köln", country="DE", city="Köln", blocks=["10.9.0.0/24"])
     assert "Köln of the VRF CUST-A" in run("plan", exported).stderr.decode()
+    for keep in (("--keep", "Bonn=mine", "--keep", "Ulm=mine", "--keep", "theirs"), ()):
+        assert run("apply", exported, *keep).returncode == 0
+        assert editor.vrf_places("CUST-A").keys() == {"Bonn", "Ulm", "Köln"}
     assert run("apply", exported, "--keep", "mine").returncode == 0
     assert editor.vrf_places("CUST-A").keys() == {"Bonn", "Ulm"}
 

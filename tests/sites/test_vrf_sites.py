@@ -52,6 +52,15 @@ def test_a_sheet_is_planned_applied_and_written_for_a_vrf(editor: Editor, tmp_pa
     assert json.loads(command("lookup", "10.3.0.1", "--vrf", "CUST-A", "--json").stdout)[0]["city"] == "London"
 
 
+def test_sites_of_a_vrf_without_coordinates_or_networks_are_named(editor: Editor, tmp_path: Path) -> None:
+    path = tmp_path / "bare.csv"
+    path.write_text("name,country,city,networks\nBonn,DE,Bonn am Meer,10.1.0.0/24\nUlm,DE,Ulm am Meer,\n")
+    notes = json.loads(done("plan", str(path), "--vrf", "CUST-A", "--json"))["notes"]
+    assert [note.rpartition(": ")[2] for note in notes] == [
+        "Ulm of the VRF CUST-A", "Bonn of the VRF CUST-A, Ulm of the VRF CUST-A",
+    ]  # fmt: skip
+
+
 def test_only_what_differs_changes_and_other_vrfs_stay(editor: Editor, tmp_path: Path) -> None:
     sheet = tmp_path / "a.csv"
     sheet.write_text(SHEET)

@@ -39,7 +39,7 @@ class Planned:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a person should know of sites."""
-        return () if self.sites is None else self.sites.notes
+        return tuple(note for part in (self.sites, self.vrfs) if part is not None for note in part.notes)
 
 
 def parts_of(editor: Editor, sites: Sequence[Site], vrf: str | None, vrf_global: str) -> dict[str, list[Site]]:

@@ -4,22 +4,20 @@ A site of the file is a geolocation by its name. If an earlier file did not name
 is looked for: one with the same content, so that nothing is created twice.
 """
 
-import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from geolookup.base.text import count
-from geolookup.model.checked import lacks_coordinates
 from geolookup.model.errors import EditError
 from geolookup.model.fields import DEGREES
 from geolookup.model.types import Geolocation, IPBlock
 from geolookup.settings.table import Settings
 from geolookup.sites.changes import Change, Kind, block_changes, custom_layer, in_order, make, take_back
 from geolookup.sites.claims import Claims
-from geolookup.sites.since import DECIDED, Asked, Conflict, Keep, Since, digest_of, require_kept
-from geolookup.sites.site import Problems, Site, block_text, refuse_repetitions, refuse_wrong_fields
+from geolookup.sites.since import Asked, Conflict, Keep, Since, digest_of, require_kept
+from geolookup.sites.site import Problems, Site, block_text, listed, notes_of, refuse_repetitions, refuse_wrong_fields
 from geolookup.sites.summary import Elsewhere, Owner, Summary
 from geolookup.sources.outlines import is_far
 from geolookup.state.base.actor import acting
@@ -29,8 +27,6 @@ from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.outbox.payload import content_of, values_of
 from geolookup.state.edits.places.place import Content
 from geolookup.state.generations.cities import City
-
-_MOST_NAMED = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,9 +125,7 @@ def apply_sites(
                 raise where[step.site].error(str(error)) from error
         said = {site.name: site.time_zone for site in planner.sites if site.time_zone is not None}
         editor.keep_sites(names, file=file, time_zones=said)
-        if planner.theirs != planner.since.decided:
-            decided = json.dumps(planner.theirs)
-            editor.sessions.ask(lambda session: session.outbox.keep_setting(DECIDED, decided))
+        planner.since.keep_decided()
         editor.sessions.ask(lambda session: session.steps.note_apply(""))
     return replace(plan, changes=tuple(made), names=names)
 
@@ -223,11 +217,8 @@ class _Planner:
         self.sites = sites
         self._keep = keep
         self._conflicts: list[Conflict] = []
-        self._decided: list[str] = []
         #: The names of the file whose geolocations somebody renamed, each with the name that it has.
         self._renamed: dict[str, str] = {}
-        #: The sites of which what others did stays, each with what a person said that of.
-        self.theirs: dict[str, list[str]] = {}
         self._prune_all = prune_all
         self._bad = bad
         self._takes = takes
@@ -285,7 +276,7 @@ class _Planner:
         ]
         found += self._steps(names, others)
         self._bad.refuse()
-        self._note_bare_sites()
+        self._bad.notes += notes_of(self.sites, self.since.again)
         self._note_cities()
         owners = _owners(self._before.values())
         after = {**others, **{block: names.get(site.name) for site in self.sites for block in site.blocks}}
@@ -304,7 +295,7 @@ class _Planner:
             names=names,
             notes=(*self._not_kept, *self._bad.notes),
             conflicts=tuple(self._conflicts),
-            decided=tuple(self._decided),
+            decided=tuple(self.since.again),
             elsewhere=Elsewhere.of(
                 [
                     *(Owner(locid=place.locid, site=None, blocks=place.ipblocks) for place in staying),
@@ -360,15 +351,9 @@ class _Planner:
         for site in self.sites:
             place = self._layer.get(names.get(site.name, 0))
             called = None if place is None else self._called.get(place.locid)
-            found = since.of(site, place, known.get(site.name, since.former(site.name)), called)
-            version = since.version(site, place, called)
-            decided = keep.of(site.name) is None and since.decided.get(site.name) == version
-            if not decided and not asked.stays(found, site.where):
+            if not since.stays(asked, site, place, known.get(site.name, since.former(site.name)), called):
                 sites.append(site)
-                continue
-            self._decided += [site.name] if decided else []
-            self.theirs[site.name] = version
-            if place is None:
+            elif place is None:
                 names.pop(site.name, None)
             else:
                 name = site.name if called is None else called[0]
@@ -377,7 +362,7 @@ class _Planner:
         left = []
         for locid in doomed:
             place, name = self._layer[locid], former.get(locid, str(locid))
-            if not asked.stays(since.of_absent(name, place)):
+            if not since.stays_absent(asked, name, place):
                 left.append(locid)
             elif locid in former:
                 names[name] = locid
@@ -465,25 +450,8 @@ class _Planner:
         if self._of_cities:
             self._bad.notes.append(
                 f"coordinates of {count(len(self._of_cities), 'site')} are those of the city in the default data: "
-                f"{_listed(self._of_cities)}"
+                f"{listed(self._of_cities)}"
             )
-
-    def _note_bare_sites(self) -> None:
-        bare = [site.name for site in self.sites if not site.blocks]
-        if bare:
-            self._bad.notes.append(f"without networks, so that no address resolves to them: {_listed(bare)}")
-        nowhere = [site.name for site in self.sites if lacks_coordinates(site.fields)]
-        if nowhere:
-            told = "without coordinates, since the file has none and no source has those of their city"
-            self._bad.notes.append(f"{told}: {_listed(nowhere)}")
-        if self._decided:
-            told = "left as a person decided at an earlier apply, though the file says otherwise"
-            self._bad.notes.append(f"{told}: {_listed(self._decided)}")
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + more
 
 
 def _city_of(fields: Mapping[str, Any]) -> tuple[str, ...]:

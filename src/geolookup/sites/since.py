@@ -22,8 +22,9 @@ from geolookup.state.edits.steps import Line
 
 #: Whose version of a site is kept: ``theirs`` is what it is now, ``mine`` what the file says.
 Whose = Literal["theirs", "mine"]
-#: What edits.db keeps by this name: the sites of which a person said that theirs stays, each with the two versions.
-DECIDED: Final = "sites_theirs"
+#: What edits.db keeps by this name and the VRF: the sites of which a person said that theirs stays, each with the two
+#: versions.
+_DECIDED: Final = "sites_theirs"
 _LETTERS: Final = bytes.maketrans(b"0123456789abcdef", b"abcdefghijklmnop")
 _DIGEST_LETTERS: Final = 12
 _MOST_NAMED: Final = 20
@@ -167,10 +168,14 @@ class Since:
         self, session: EditSession, sites: Iterable[Site], *, vrf: str = "", sent: Mapping[int, Mapping[str, Any]] = {}
     ) -> None:
         self._session = session
-        self._vrf = vrf
+        #: The VRF whose sites these are, "" of the global table.
+        self.vrf = vrf
         self._sent = sent
         #: Of each site of which a person has said that theirs stays, the `version` of which it was said.
-        self.decided: dict[str, list[str]] = json.loads(session.outbox.setting(DECIDED) or "{}")
+        self.decided: dict[str, list[str]] = json.loads(session.outbox.setting(_DECIDED + vrf) or "{}")
+        #: Those that stay now, and the names of those of which that was said earlier.
+        self._theirs: dict[str, list[str]] = {}
+        self.again: list[str] = []
         moments = [site.made_at for site in sites if site.made_from]
         moment = max(moments, default="")
         base = session.steps.line_at(moment) if moment else session.steps.applied(vrf)
@@ -204,6 +209,38 @@ class Since:
         mine = digest_of(Content(values_of(site.fields), frozenset(site.blocks)))
         theirs = "" if place is None else digest_of(content_of(place))
         return [*(called or ("", "")), theirs, mine, site.time_zone or ""]
+
+    def stays(
+        self,
+        asked: Asked,
+        site: Site,
+        place: Geolocation | None,
+        former: int | None = None,
+        called: tuple[str, str] | None = None,
+    ) -> bool:
+        """True if what others did of a site of the file stays: a person says so, or said it of just this. See `of`."""
+        version = self.version(site, place, called)
+        return self._stays(asked, site.name, version, self.of(site, place, former, called), site.where)
+
+    def stays_absent(self, asked: Asked, name: str, place: Geolocation) -> bool:
+        """The same of a place that the file does not have. See `of_absent`."""
+        version = ["", "", digest_of(content_of(place)), "", ""]
+        return self._stays(asked, name, version, self.of_absent(name, place))
+
+    def _stays(
+        self, asked: Asked, name: str, version: list[str], found: Conflict | None, where: Where | None = None
+    ) -> bool:
+        again = asked.keep.of(name) is None and self.decided.get(name) == version
+        if not again and not asked.stays(found, where):
+            return False
+        self.again += [name] if again else []
+        self._theirs[name] = version
+        return True
+
+    def keep_decided(self) -> None:
+        """Keep what was decided for the next apply of a file, within a session that may write."""
+        if self._theirs != self.decided:
+            self._session.outbox.keep_setting(_DECIDED + self.vrf, json.dumps(self._theirs))
 
     def of(
         self,
@@ -276,7 +313,7 @@ class Since:
         return replace(self._conflict(site.name, base, theirs, mine, last), is_known=base is not None)
 
     def _history(self, name: str, place: Geolocation) -> list[Line]:
-        if self._vrf:
+        if self.vrf:
             return [line for line in self._session.steps.lines(place=place.locid) if line.name == name]
         return self._session.steps.lines(place=self._session.local(place.locid))
 
@@ -286,7 +323,7 @@ class Since:
         lines = self._places.get(self._key(name, place, None), [])
         if lines and lines[0].before != theirs:
             return self._conflict(name, lines[0].before, theirs, None, lines[-1])
-        gave = None if self._vrf else self._gave.get(place.locid)
+        gave = None if self.vrf else self._gave.get(place.locid)
         return None if gave is None else self._conflict(name, None, theirs, None, gave)
 
     def former(self, name: str) -> int | None:
@@ -294,11 +331,11 @@ class Since:
         return self._named.get(name)
 
     def _key(self, name: str, place: Geolocation | None, former: int | None) -> Any:
-        if self._vrf:
+        if self.vrf:
             return name
         return former if place is None else place.locid
 
     def _conflict(
         self, name: str, base: Content | None, theirs: Content | None, mine: Content | None, line: Line | None
     ) -> Conflict:
-        return Conflict(name=name, vrf=self._vrf, base=base, theirs=theirs, mine=mine, line=line)
+        return Conflict(name=name, vrf=self.vrf, base=base, theirs=theirs, mine=mine, line=line)

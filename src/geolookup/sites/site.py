@@ -3,7 +3,7 @@
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -29,6 +29,7 @@ TIME_ZONE = "time_zone"
 MADE_FROM = "made_from"
 MADE_AT = "made_at"
 
+_MOST_NAMED = 20
 _MADE_FROM = re.compile(r"([a-p]{12})?", re.ASCII)
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
 
@@ -331,6 +332,28 @@ def _blocks(texts: Any, where: Where, bad: Problems) -> tuple[IPBlock, ...] | No
             right = False
         blocks[block] = text
     return tuple(sorted(blocks)) if right else None
+
+
+def notes_of(sites: Iterable[Site], decided: Iterable[str]) -> list[str]:
+    """What a person should know of sites that are to be made; ``decided`` are those that stay as others made them."""
+    notes = {
+        "without networks, so that no address resolves to them": [site for site in sites if not site.blocks],
+        "without coordinates, since the file has none and no source has those of their city": [
+            site for site in sites if lacks_coordinates(site.fields)
+        ],
+    }
+    found = {
+        told: [f"{each.name} of the VRF {each.vrf}" if each.vrf else each.name for each in of]
+        for told, of in notes.items()
+    }
+    found["left as a person decided at an earlier apply, though the file says otherwise"] = [*decided]
+    return [f"{told}: {listed(names)}" for told, names in found.items() if names]
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names, of many the first ones."""
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
 
 
 def refuse_repetitions(sites: list[Site], bad: Problems) -> None:

@@ -13,13 +13,12 @@ from geolookup.model.errors import EditError, TooMuchGoneError
 from geolookup.model.types import Geolocation, IPBlock
 from geolookup.settings.table import Settings
 from geolookup.sites.since import Asked, Conflict, Keep, Since, digest_of, require_kept
-from geolookup.sites.site import TIME_ZONE, Problems, Site, block_text, blocks_text
+from geolookup.sites.site import TIME_ZONE, Problems, Site, block_text, blocks_text, notes_of
 from geolookup.state.base.actor import acting
 from geolookup.state.base.clock import now_text
 from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.payload import content_of, values_of
 from geolookup.state.edits.places.place import Content
-from geolookup.state.edits.session import EditSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +55,10 @@ class VrfChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VrfPlan:
-    """All steps, and what they leave: ``sites`` counts those given, ``known`` the places that the VRFs have now."""
+    """All steps, and what they leave: ``sites`` counts those given, ``known`` the places that the VRFs have now.
+
+    ``left`` knows of each VRF which sites stay as others made them. ``notes`` is what a person should know of sites.
+    """
 
     changes: tuple[VrfChange, ...]
     sites: int
@@ -64,6 +66,8 @@ class VrfPlan:
     known_blocks: int
     untouched: tuple[str, ...]
     conflicts: tuple[Conflict, ...] = ()
+    left: tuple[Since, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def describe(self) -> list[str]:
         """The counts in a line or two."""
@@ -116,6 +120,8 @@ def plan_vrfs(
     """
     found = []
     conflicts: list[Conflict] = []
+    left: list[Since] = []
+    shall: list[Site] = []
     known = known_blocks = 0
     for vrf, wanted in sites.items():
         there, zones = editor.vrf_places(vrf), editor.vrf_time_zones(vrf)
@@ -128,7 +134,11 @@ def plan_vrfs(
         wanted = [_completed(site, there.get(site.name)) for site in wanted]
         if keep is not None:
             asked = Asked(keep, conflicts, problems)
-            wanted = editor.sessions.ask(lambda session: _kept(session, vrf, wanted, there, asked))  # noqa: B023 - now
+            since, wanted = editor.sessions.ask(
+                lambda session: _kept(Since(session, wanted, vrf=vrf), wanted, there, zones, asked)  # noqa: B023 - now
+            )
+            left.append(since)
+        shall += [replace(site, vrf=vrf) for site in wanted]
         for site in wanted:
             before = there.get(site.name)
             _check(site, before, names, owners, problems)
@@ -149,6 +159,8 @@ def plan_vrfs(
         known_blocks=known_blocks,
         untouched=tuple(vrf for vrf in editor.vrfs() if vrf not in sites),
         conflicts=tuple(conflicts),
+        left=tuple(left),
+        notes=tuple(notes_of(shall, [f"{name} of the VRF {of.vrf}" for of in left for name in of.again])),
     )
 
 
@@ -160,24 +172,23 @@ def _completed(site: Site, before: Geolocation | None) -> Site:
 
 
 def _kept(
-    session: EditSession, vrf: str, sites: Sequence[Site], there: Mapping[str, Geolocation], asked: Asked
-) -> list[Site]:
-    """The sites with what others changed of them since the file was made, if that shall be kept."""
-    since = Since(session, sites, vrf=vrf)
+    since: Since, sites: Sequence[Site], there: Mapping[str, Geolocation], zones: Mapping[str, str], asked: Asked
+) -> tuple[Since, list[Site]]:
+    """What was asked, and the sites with what others changed of them since the file was made, if that shall be kept."""
     kept: list[Site] = []
     for site in sites:
         place = there.get(site.name)
-        if not asked.stays(since.of(site, place), site.where):
+        if not since.stays(asked, site, place, called=(site.name, zones.get(site.name, ""))):
             kept.append(site)
         elif place is not None:
             kept.append(site.as_is(place))
     absent = there.keys() - {site.name for site in sites}
     kept += [
-        Site.of(name, there[name], vrf=vrf)
+        Site.of(name, there[name], vrf=since.vrf)
         for name in sorted(absent)
-        if asked.stays(since.of_absent(name, there[name]))
+        if since.stays_absent(asked, name, there[name])
     ]
-    return kept
+    return since, kept
 
 
 def _check(
@@ -236,6 +247,8 @@ def apply_vrfs(
                 content = Content(values_of(fields), frozenset(change.after.blocks))
                 after = change.after
                 session.vrfs.put(change.vrf, change.name, content, change.before, time_zone=after.time_zone)
+        for since in plan.left:
+            since.keep_decided()
         for vrf in sites:
             session.steps.note_apply(vrf)
     return plan

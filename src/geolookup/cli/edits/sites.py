@@ -449,9 +449,9 @@ def _plan_object(found: Planned, problems: Problems) -> dict[str, Any]:
                 "changes": [step.as_dict() for step in sites.edits],
                 "claims": [step.as_dict() for step in sites.changes if step.kind == "claim"],
                 "sites": sites.names,
-                "notes": list(sites.notes),
             }
         ),
+        "notes": list(found.notes),
         **({} if vrfs is None else {"vrfs": [step.as_dict() for step in vrfs.changes]}),
         "reading": problems.said,
         "held": list(found.held),

@@ -91,16 +91,20 @@ def reader(kind: Any, name: str = "") -> Callable[[Any], Any]:
 
 def _plain(value: Any) -> Any:
     """A value in which blocks are their two ends."""
-    match value:
-        case IPBlock():
-            return ends_of(value)
-        case frozenset():
-            return [ends_of(block) for block in sorted(value)]
-        case tuple():
-            return [*map(_plain, value)]
-        case msgspec.Struct():
-            return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, IPBlock):
+        return ends_of(value)
+    if isinstance(value, frozenset):
+        return [ends_of(block) for block in sorted(value)]
+    if isinstance(value, msgspec.Struct):
+        members = ((name, getattr(value, name)) for name in value.__struct_fields__)
+        return {name: each if isinstance(each, _PLAIN) else _plain(each) for name, each in members}
+    if isinstance(value, tuple):
+        return [each if isinstance(each, _PLAIN) else _plain(each) for each in value]
     return value
+
+
+#: What is as it is in JSON: most of the members of what is written.
+_PLAIN = (str, int, float, type(None))
 
 
 def written(value: Any) -> str:

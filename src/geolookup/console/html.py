@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 
 from geolookup.base.text import harmless, short, short_v6, shown_degrees
 from geolookup.console import wording
+from geolookup.console.past import undo_of
 from geolookup.model.types import Geolocation
 from geolookup.settings.times import in_words
 from geolookup.settings.times import shown as moment_text
@@ -63,6 +64,7 @@ class Templates:
             "why": wording.why,
             "dated": wording.dated,
             "did": wording.did,
+            "undo_of": undo_of,
             "summed": wording.summed,
             "vrf_place": vrf_place,
             "outcome": wording.outcome,

@@ -13,7 +13,7 @@ from geolookup.model.continents import countries
 from geolookup.model.errors import HeldError
 from geolookup.model.fields import FIELDS
 from geolookup.model.types import Geolocation, IPBlock
-from geolookup.sites.changes import Change
+from geolookup.sites.changes import Change, Kind
 from geolookup.sites.site import block_text
 from geolookup.sites.table import SAY_COLUMNS
 from geolookup.state.editor import Editor
@@ -119,6 +119,8 @@ def step(change: Change) -> str:
     """A step of a plan: a site that has a name is called by it alone."""
     if change.edit is not None:
         return f"take back: {edit(change.edit, {change.edit.locid: change.site or ''})}"
+    if change.kind is Kind.CLAIM and change.was is None:
+        return f"give a site that is there already, and has no name, the name {change.site}"
     named = change if change.site is None else replace(change, locid=None)
     return named.describe().split(" ", 1)[1]  # without the sign by which a terminal shows what comes and goes
 
@@ -182,14 +184,16 @@ def outcome(line: Mapping[str, Any]) -> str:
     """The outcome of a line of the history: a change is saved here at once, whatever becomes of it at a service."""
     text = str(line["outcome"])
     if line["undone"]:
-        return "undone"
+        return f"undone by {line['undone']['who']}"
+    if line["undoes"]:
+        return f"undoes a change by {line['undoes']['who']}"
     if reasons := held_for(line):
         return f"not published, held for a person: {reasons}"
     if line["what"] == "pull" and text == "rolled-back":
         return "not published: it is what was rolled back"
     return (
         "saved"
-        if text == State.QUEUED or line["what"] in (SITES, "take_back")
+        if text == State.QUEUED or line["what"] in (SITES, "take_back", Operation.DELETE)
         else text
         if text == State.DONE
         else state(text)

@@ -101,28 +101,39 @@ class _Target:
             raise EditError(f"some networks would belong to two: {listed}. Remove them at one; nothing was changed")
 
 
-def plan_undo(editor: Editor, *, edits: Sequence[int] = (), last: int = 1) -> Undone:
+def plan_undo(
+    editor: Editor, *, edits: Sequence[int] = (), last: int = 1, step: int | None = None, site: int | None = None
+) -> Undone:
     """The steps that `undo` would make; nothing is changed.
 
     :raises EditError: as `undo` does
     """
     with editor.rehearsal():
-        return undo(editor, edits=edits, last=last)
+        return undo(editor, edits=edits, last=last, step=step, site=site)
 
 
-def undo(editor: Editor, *, edits: Sequence[int] = (), last: int = 1) -> Undone:
+def undo(
+    editor: Editor, *, edits: Sequence[int] = (), last: int = 1, step: int | None = None, site: int | None = None
+) -> Undone:
     """Undo these edits of the outbox, or if none is given the ``last`` steps; all in one transaction, or nothing.
 
-    :raises EditError: if there is no such edit, it was dropped or waits for a person, or a block that would come back
-        belongs to another geolocation by now
+    ``step`` is the number of one step instead, also one that undid another, and ``site`` limits it to what it did to
+    that geolocation.
+
+    :raises EditError: if there is no such edit or step, it was dropped, waits for a person or is undone, or a block
+        that would come back belongs to another geolocation by now
     """
     editor.sessions.back_up()
     with editor.sessions.transaction() as session:
-        steps = [] if edits else session.steps.newest(last)
+        steps, whole = [] if edits or step is not None else session.steps.newest(last), True
+        if step is not None:
+            place = None if site is None else session.steps.now(session.local(site))
+            found_step, whole = session.steps.of(step, place)
+            steps = [found_step]
         rows = [_undoable(session.outbox.row(number)) for number in sorted(set(edits), reverse=True)]
         now = session.steps.now
         changes = [(now(row.locid), row.intent.base, row.intent.applied(row.intent.base)) for row in rows]
-        lines = (line for step in steps for line in reversed(step.changes))
+        lines = (line for each in steps for line in reversed(each.changes))
         changes += [(line.place, line.before, line.after) for line in lines]
         before = custom_layer(editor)
         names = {locid: name for name, locid in editor.sites().items()}
@@ -137,8 +148,11 @@ def undo(editor: Editor, *, edits: Sequence[int] = (), last: int = 1) -> Undone:
         put_back = _put_names_back(session, steps)
         put_back += _put_vrfs_back(session, steps, target.notes)
         if steps:
-            session.steps.undone([step.number for step in steps], by=session.step)
+            session.steps.undone([each.number for each in steps], by=session.step, whole=whole)
         after = custom_layer(editor)
+        target.notes += _going(
+            session, steps, {session.local(locid): target.who(locid) for locid in {*before} - {*after}}
+        )
         was_named, names = names, {locid: name for name, locid in editor.sites().items()}
     return Undone(
         changes=made,
@@ -162,6 +176,17 @@ def undo(editor: Editor, *, edits: Sequence[int] = (), last: int = 1) -> Undone:
         },
         names={**was_named, **names},
     )
+
+
+def _going(session: EditSession, steps: Sequence[Step], gone: Mapping[int, str]) -> list[str]:
+    """Who changed since the steps what an undo deletes: ``gone`` has it by its place, in words."""
+    newest = max((line.number for step in steps for line in step.changes), default=0)
+    found = {place: [line.who for line in session.steps.lines(after=newest, place=place)] for place in gone}
+    return [
+        f"{gone[place]} goes with what was changed of it since, by {', '.join(dict.fromkeys(who))}"
+        for place, who in found.items()
+        if newest and who
+    ]
 
 
 def _put_vrfs_back(session: EditSession, steps: Sequence[Step], notes: list[str]) -> list[str]:
@@ -247,7 +272,8 @@ def _put_names_back(session: EditSession, steps: Iterable[Step]) -> list[str]:
             for name, named in names.items()
             if session.shown(named.locid) in session.layer or session.ledger.has("id = ?", (named.locid,))
         }
-        session.name_sites(known, file="undo")
+        moved = {named.locid for _, named in before.items() ^ known.items()}
+        session.name_sites(known, file="undo", about=moved.pop() if len(moved) == 1 else None)
     again = {named.locid: (name, named.time_zone) for name, named in names.items()}
     told = []
     for name, (local, zone) in before.items():

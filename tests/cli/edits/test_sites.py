@@ -99,6 +99,30 @@ def test_a_file_that_lost_rows_needs_accept_and_the_whole_one_takes_it_back(
     assert command("custom", "undo", "--run").splitlines()[-2:] == ["11 changes made", "nothing is pending"]
 
 
+def test_any_step_is_undone_or_what_it_did_to_one_site_and_an_undo_too(
+    command: Command, home: str, tmp_path: Path
+) -> None:
+    sheet = tmp_path / "two.csv"
+    sheet.write_text("name,country,latitude,longitude,blocks\nHere,DE,50,10,10.30.0.0/24\nThere,FR,47,2,10.31.0.0/24\n")
+    command("custom", "apply", sheet)
+    acknowledge(home)
+    step = max(line["step"] or 0 for line in command.json("history"))
+    command("custom", "rename", "There", "Elsewhere")
+    assert "- delete Here" in command("custom", "undo", "--step", str(step), "--site", "Here", "--run")
+    sites = command("custom", "list")
+    assert "Elsewhere" in sites
+    assert "Here" not in sites
+    undo = max(line["step"] or 0 for line in command.json("history"))
+    assert "Here" in command("custom", "undo", "--step", str(undo), "--run")
+    assert "Here" in command("custom", "list")
+    command("custom", "undo", "--step", str(undo), exits=2)
+    assert f"step {undo} of the history is undone already" in command.error
+    command("custom", "undo", "--step", "4711", exits=2)
+    assert "step 4711 of the history changed no site" in command.error
+    for options in (("--step", "1", "--last", "2"), ("--site", "Here")):
+        command("custom", "undo", *options, exits=2)
+
+
 def test_an_empty_file_and_emptied_blocks_need_accept(command: Command, file: Path, tmp_path: Path) -> None:
     two = SITES.replace("10.20", "10.21").replace('"Sydney"\ncountry', '"Perth"\ncountry')
     file.write_text(SITES + two)

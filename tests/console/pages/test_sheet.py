@@ -17,6 +17,7 @@ from geolookup.sites.applying import apply_all, parts_of, plan_all
 from geolookup.sites.file import read_sites
 from geolookup.sites.servers.server import read_exports
 from geolookup.sites.site import Problems
+from geolookup.state.base.actor import acting, who
 from geolookup.sync.opening import open_editor
 from tests.files.test_workbooks import ods
 from tests.sites.test_exports import folder as exported
@@ -256,7 +257,11 @@ def test_an_undo_says_what_will_be_and_what_is_now_without_numbers_of_edits(
     assert done.url.path == f"/custom/{locid}"
     assert "Undone: Office is in Berlin, DE again." in done.text
     rows = re.findall(r'data-label="What"><div>([^<]*).*?data-label="Outcome">([^<]*)', done.text, re.DOTALL)
-    assert rows[:2] == [("change taken back", "saved"), ("place changed", "undone")]
+    me = who()
+    assert rows[:2] == [
+        ("change taken back", f"undoes a change by {me}, "),
+        ("place changed", f"undone by {me}, "),
+    ]
     with open_editor(console.home) as editor, editor.transaction():
         editor.add_block(locid, "12.6.0.0/24")
         editor.remove_block(locid, "12.5.0.0/24")
@@ -265,51 +270,114 @@ def test_an_undo_says_what_will_be_and_what_is_now_without_numbers_of_edits(
     assert '<button class="risky">Undo it: 2 changes</button>' in asked
 
 
-def test_each_change_that_still_stands_can_be_undone_from_its_line(console: RunningConsole, visitor: Visitor) -> None:
+def rows_of(page: str) -> list[dict[str, str]]:
+    """The rows of a history: the text of each cell, and the link that undoes it."""
+    rows = page.partition('aria-labelledby="history"')[2] or page
+    found = []
+    for row in rows.partition("<tbody>")[2].partition("</tbody>")[0].split("</tr>")[:-1]:
+        cells = dict(re.findall(r'data-label="(\w+)">(.*?)</td>', row, re.DOTALL))
+        link = re.search(r'<a href="(/custom/undo[^"]*)">Undo (?:this<|all of it)', cells["What"])
+        texts = {name: unescape(re.sub("<[^>]*>", " ", text)) for name, text in cells.items()}
+        found.append({**texts, "link": unescape(link[1]) if link else ""})
+    return found
+
+
+def undone(visitor: Visitor, link: str) -> str:
+    """Press a link of the history, and the button behind it."""
+    looked = visitor.get(link)
+    assert looked.status_code == 200, looked.text
+    return visitor.post("/custom/undo", data=hidden(looked.text)).text
+
+
+def test_any_change_that_still_stands_is_undone_from_its_row(console: RunningConsole, visitor: Visitor) -> None:
     berlin = {**NOTHING, "country": "DE", "city": "Berlin", "latitude": 52.52, "longitude": 13.4}
     with open_editor(console.home) as editor:
-        locid = editor.create(name="Office", blocks=["12.5.0.0/24"], **berlin)
-        editor.update(locid, city="Potsdam", latitude=52.39, longitude=13.06)
-        editor.add_block(locid, "12.6.0.0/24")
-        editor.remove_block(locid, "12.5.0.0/24")
-        editor.replace_block(locid, "12.6.0.0/24", None, "12.7.0.0/24", None)
+        locid = editor.create(name="Office", **berlin)
+        with editor.transaction():
+            for block in ("12.5.0.0/24", "12.6.0.0/24", "12.7.0.0/24"):
+                editor.add_block(locid, block)
+        with acting("console", "Anna"):
+            editor.update(locid, city="Potsdam", latitude=52.39, longitude=13.06)
+        with acting("console", "Bob"):
+            editor.update(locid, city="Cottbus")
+        editor.replace_block(locid, "12.6.0.0/24", None, "12.8.0.0/24", None)
         editor.rename(locid, "Bureau")
         editor.create(name="Newer", **NOTHING)  # which is what the undo of the last change is about
     page = f"/custom/{locid}"
-
-    def links(path: str) -> list[str]:
-        return [unescape(each) for each in re.findall(r'<a href="([^"]*)">Undo this</a>', visitor.get(path).text)]
-
-    found = links(page)
-    with open_editor(console.home) as editor:
-        lines = {line["what"]: line for line in editor.history(locid)}
-    ids = [lines[what]["id"] for what in ("sites", "replace_block", "remove_block", "update", "create")]
-    assert [each.removeprefix(page) for each in found] == [
-        f"/rename?undo={ids[0]}&name=Office",
-        f"/replace-block?undo={ids[1]}&old=12.7.0.0%2F24&block=12.6.0.0%2F24",
-        f"/add-block?undo={ids[2]}&block=12.5.0.0%2F24",
-        f"/update?undo={ids[3]}&city=Berlin&latitude=52.52&longitude=13.4",
-        f"/delete?undo={ids[4]}",
+    named, replaced, bobs, annas, added, created = rows_of(visitor.get(page).text)
+    assert not annas["link"]
+    assert re.search(r"place changed by Bob \(\w+\), +[-\d]+ [:\d]+ : undo that first", annas["What"])
+    for row in (named, replaced, bobs, added, created):
+        assert row["link"], row["What"]
+    assert [row["link"] for row in rows_of(visitor.get("/history?find=Bureau").text)] == [
+        row["link"] for row in (named, replaced, bobs, annas, added, created)
     ]
-    told = unescape(visitor.get(found[3]).text)
-    assert re.search(r"This undoes “place changed” by \w+, <time [^<]+</time>: city: Potsdam → Berlin; ", told)
-    assert "This undoes" not in visitor.get(f"{page}/update?undo=0").text
-    assert [each for each in links("/history") if each.startswith(page)] == found
-    for link in found[:-1]:
-        path, _, _ = link.partition("?")
-        form = visitor.get(link).text
-        typed = dict(re.findall(r'<input id="(\w+)" name="\w+" value="([^"]*)"', form))
-        typed |= dict(re.findall(r'<textarea id="(\w+)"[^>]*>\n([^<]*)', form))
-        sent = {**hidden(form), **typed}
-        looked = visitor.post(path, data={**sent, "step": "check"}).text
-        saved = visitor.post(path, data={**sent, **hidden(looked), "step": "save"})
-        assert saved.url.path == page, link
+    with acting("console", "Dora"):
+        assert "Office answers for" not in undone(visitor, named["link"])
+    undone(visitor, bobs["link"])
+    rows = rows_of(visitor.get(page).text)
+    assert rows[0]["Outcome"].startswith(f"undoes a change by Bob ({who()}), ")
+    assert rows[0]["link"], "an undo can be undone"
+    assert rows[1]["Outcome"].startswith(f"undoes a change by {who()}, ")
+    assert [row["Outcome"].partition(",")[0] for row in rows[2:6]] == [
+        f"undone by {who()}", "saved", f"undone by {who()}", "saved"
+    ]  # fmt: skip
+    assert not rows[4]["link"]
+    again = undone(visitor, rows[0]["link"])
+    assert "is in Cottbus, DE again" in again
+    bobs = rows_of(visitor.get(page).text)[5]
+    assert (bobs["Outcome"], bool(bobs["link"])) == ("saved", True), "it stands again"
+    undone(visitor, bobs["link"])
+    rows = rows_of(visitor.get(page).text)
+    undone(visitor, next(row["link"] for row in rows if row["Who"].startswith("Anna")))
+    assert not rows_of(visitor.get(page).text)[1]["link"], "what it undid cannot come back before that"
+    assert "12.7.0.0/24" in undone(visitor, added["link"])
     with open_editor(console.home) as editor:
         place = editor.get(locid).place
         assert (place.city, place.latitude, place.longitude) == ("Berlin", 52.52, 13.4)
-        assert {str(each) for each in place.ipblocks} == {"12.5.0.0-12.5.0.255", "12.6.0.0-12.6.0.255"}
+        assert [str(each) for each in place.ipblocks] == ["12.8.0.0-12.8.0.255"], "what came in its place stays"
         assert editor.sites()["Office"] == locid
-    assert not {*found[:-1]} & {*links(page)}, "what was taken back is not offered again"
+    last = unescape(visitor.get(rows_of(visitor.get(page).text)[-1]["link"]).text)
+    assert "Office is gone again" in last
+    assert re.search(r"Office \(-\d+\) goes with what was changed of it since, by .*Anna \(\w+\), Bob", last)
+
+
+def test_the_page_of_a_deleted_site_says_who_deleted_it_and_brings_it_back(
+    console: RunningConsole, visitor: Visitor
+) -> None:
+    with open_editor(console.home) as editor:
+        locid = editor.create(name="Doppel", blocks=["12.5.0.0/24"], **{**NOTHING, "country": "NL"})
+        editor.delete(locid)
+    gone = visitor.get(f"/custom/{locid}")
+    assert gone.status_code == 404
+    assert "<h1>Doppel</h1>" in gone.text
+    deleted, *_, created = rows_of(gone.text)
+    assert (deleted["Outcome"], created["link"]) == ("saved", "")
+    assert "site deleted by" in created["What"]
+    assert f'<a href="/custom/{locid}">Doppel</a>' in visitor.get("/history").text
+    assert "Undone: Doppel is there again: NL." in undone(visitor, deleted["link"])
+    assert visitor.get(f"/custom/{locid}").status_code == 200
+    assert visitor.get("/custom/-77").status_code == 404
+    for step in ("x", "4711"):
+        assert visitor.get(f"/custom/undo?step={step}").status_code == 409
+
+
+def test_one_site_of_a_sheet_is_undone_alone(console: RunningConsole, visitor: Visitor) -> None:
+    planned = upload(visitor, HEAD + LODZ + LYON)
+    visitor.post("/custom/sheet", data={**hidden(planned.text), "step": "apply"})
+    (row,) = (each for each in rows_of(visitor.get("/history").text) if each["From"] == "sheet sites.csv")
+    with open_editor(console.home) as editor:
+        lyon, lodz = editor.sites()["Lyon"], editor.sites()["Łódź office"]
+    (alone,) = (each["link"] for each in rows_of(visitor.get(f"/custom/{lyon}").text))
+    assert alone == f"{row['link']}&site={lyon}"
+    undone(visitor, alone)
+    assert "Lyon<" not in visitor.get("/custom").text
+    assert [each["Outcome"].partition(" by")[0] for each in rows_of(visitor.get(f"/custom/{lyon}").text)] == [
+        "undoes a change", "undone"
+    ]  # fmt: skip
+    assert rows_of(visitor.get(f"/custom/{lodz}").text)[0]["Outcome"] == "saved"
+    undone(visitor, row["link"])
+    assert "Łódź office<" not in visitor.get("/custom").text
 
 
 def form_of_undo(visitor: Visitor) -> dict[str, str]:

@@ -65,18 +65,29 @@ def history(
 @click.option(
     "--last", type=click.IntRange(min=1), metavar="N", help="The last N steps; one command is one step.  [default: 1]"
 )
+@click.option("--step", type=int, metavar="N", help="The step of this number (`history --field step`).")
+@click.option("--site", metavar="LOCID|SITE", help="With --step: only what it did to this site.")
 @click.option("--run", is_flag=True, help="Carry it out. Without it, only the plan is shown.")
 @json_option
 @pass_editor
-def undo(editor: Editor, /, edits: tuple[int, ...], last: int | None, run: bool, as_json: bool) -> None:
-    """Undo the last step, the last N steps, or single edits of the outbox.
+def undo(
+    editor: Editor,
+    /,
+    edits: tuple[int, ...],
+    last: int | None,
+    step: int | None,
+    site: str | None,
+    run: bool,
+    as_json: bool,
+) -> None:
+    """Undo the last step, the last N steps, any one step, or single edits of the outbox.
 
     \b
     A step is all that one command did: `custom apply` with all its edits is one step. Edits that
     were not sent yet are taken back. For edits that were sent, the reverse is made as new edits, which
     the next push sends: a deleted geolocation is created again, and gets a new number.
     Fields that were changed again since stay as they are, and are named. What `outbox` decided is not
-    undone, and neither is an undo: a second one undoes the step before.
+    undone, and neither is an undo, unless --step names it: a second one undoes the step before.
     Without --run nothing is changed: the plan says what would be.
 
     \b
@@ -84,12 +95,15 @@ def undo(editor: Editor, /, edits: tuple[int, ...], last: int | None, run: bool,
       geolookup custom undo              # what undoing the last step would do
       geolookup custom undo --run        # do it
       geolookup custom undo --last 3
+      geolookup custom undo --step 31 --site "Berlin office"
       geolookup custom undo 17 --run     # the edit 17 of `geolookup outbox list --all`
     """
-    if edits and last is not None:
-        raise click.UsageError("give EDIT or --last, not both")
-    act = undo_edits if run else plan_undo
-    undone = act(editor, edits=edits, last=last or 1)
+    if sum((bool(edits), last is not None, step is not None)) > 1:
+        raise click.UsageError("give one of EDIT, --last and --step")
+    if site is not None and step is None:
+        raise click.UsageError("--site goes with --step")
+    act, of = (undo_edits if run else plan_undo), None if site is None else locid_of(editor, site)
+    undone = act(editor, edits=edits, last=last or 1, step=step, site=of)
     if as_json:
         output.json_result(
             {
@@ -104,8 +118,8 @@ def undo(editor: Editor, /, edits: tuple[int, ...], last: int | None, run: bool,
             }
         )
         return
-    for step in undone.steps:
-        output.done(_step(step))
+    for each in undone.steps:
+        output.done(_step(each))
     say_changes(undone.changes)
     for told in undone.put_back:
         output.done(told)

@@ -14,11 +14,11 @@ from geolookup.base.text import without_accents
 from geolookup.console.console import Console, CustomLayer, Html, Page
 from geolookup.console.forms import AnyRequest, Table, query
 from geolookup.console.html import called
-from geolookup.console.pages.edits import together, undoing
+from geolookup.console.past import Past
 from geolookup.console.wording import country_name
 from geolookup.model.addresses import parse_range, range_ends
 from geolookup.model.countries import country_in_words
-from geolookup.model.errors import GeoLookupError
+from geolookup.model.errors import GeoLookupError, UnknownGeolocationError
 from geolookup.model.fields import FIELDS, TEXT_NAMES
 from geolookup.model.linter import Finding
 from geolookup.model.types import Geolocation, IPBlock
@@ -155,12 +155,19 @@ def wanted(find: str) -> Callable[[Geolocation, str], bool]:
 
 @get("/custom/{locid:int}", sync_to_thread=True)
 def one(request: AnyRequest, console: NamedDependency[Console], locid: FromPath[int]) -> Html:
-    """One geolocation: fields, blocks, findings, history, pending edits."""
+    """One geolocation: fields, blocks, findings, history, pending edits; of a deleted one the history."""
     editor, layer = console.editor(), console.layer()
-    laid = layer.find(locid) or editor.get(locid)
+    history = editor.history(locid)
+    past = Past(history)
+    try:
+        laid = layer.find(locid) or editor.get(locid)
+    except UnknownGeolocationError:
+        if not history:
+            raise
+        name, deeds = past.names.get(locid, f"Site {locid}"), past.deeds(history[-_MOST_HISTORY:])
+        return console.page(request, "custom_gone.html", 404, name=name, history=deeds)
     findings = [finding for finding in layer.findings if finding.locid == laid.place.locid]
     stored = editor.stored().get(laid.place.locid)
-    history = list(reversed(editor.history(locid)))
     doubtful: dict[IPBlock | None, list[Finding]] = {}
     for finding in findings:
         doubtful.setdefault(finding.block, []).append(finding)
@@ -177,8 +184,7 @@ def one(request: AnyRequest, console: NamedDependency[Console], locid: FromPath[
         doubtful=doubtful,
         stored=stored,
         fields=FIELDS,
-        history=together(history[:_MOST_HISTORY]),
-        undo=lambda line: undoing(line, laid.place, layer.names.get(laid.place.locid)),
+        history=past.deeds(history[-_MOST_HISTORY:]),
         more_history=max(0, len(history) - _MOST_HISTORY),
         lines=Table(request, list(laid.place.ipblocks), {}, default=""),
     )

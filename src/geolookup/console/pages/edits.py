@@ -1,15 +1,13 @@
 """Editing custom geolocations: each edit has a form at an address of its own, named as its command."""
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import urlencode
 
 from litestar import get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
-from markupsafe import Markup
 
 from geolookup.base.text import shown_degrees
 from geolookup.console.console import Console, Html
@@ -29,8 +27,8 @@ from geolookup.console.editing import (
     wrong_fields,
 )
 from geolookup.console.forms import AnyRequest, query, typed
-from geolookup.console.html import called, moment, shown
-from geolookup.console.wording import answered, changed, country_name, did
+from geolookup.console.html import called
+from geolookup.console.wording import answered, country_name
 from geolookup.model.addresses import range_ends
 from geolookup.model.checked import wrong_name, wrong_time_zone
 from geolookup.model.errors import EditError, RequestRefusedError
@@ -43,9 +41,6 @@ from geolookup.state import custom_edits as edits
 from geolookup.state.custom_edits import Ends, Made
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
-from geolookup.state.edits.outbox.payload import described
-from geolookup.state.edits.steps import SITES, VRF_PLACE
-from geolookup.state.generations.cities import find_city
 from geolookup.sync import words
 
 
@@ -64,12 +59,12 @@ class Create(Edit):
 
     button, block_label = "Create this site", "Networks"
     has_name = has_time_zone = has_vrf = has_fields = block_may_wait = blocks_may_be_many = True
-    hidden = ("once",)
+    hidden = ("once", "corrects")
     back = "/custom"
 
-    def heading(self, values: Values) -> str:  # noqa: ARG002
+    def heading(self, values: Values) -> str:
         """See `Edit`."""
-        return "New site"
+        return f"Correct {values['corrects']}" if values["corrects"] else "New site"
 
     def seen(self, editor: Editor) -> str:  # noqa: ARG002
         """See `Edit`."""
@@ -227,9 +222,9 @@ class _Update(_OfOne):
         if not kept:
             return None
         told = f"The coordinates stay as before: {kept}."
-        record, where = console.directory().require_current().published, {**before.fields(), **changed}
+        where, sessions = {**before.fields(), **changed}, console.editor().sessions
         for region in (where["region"], ""):
-            found = find_city(console.home, record, where["country"], region, where["city"])
+            found = sessions.ask(lambda session: session.city({**where, "region": region}))  # noqa: B023 - now
             has = "" if found is None else _point(found.place)
             if found is None or not has:
                 continue
@@ -417,31 +412,21 @@ def edit_form(
     request: AnyRequest, console: NamedDependency[Console], locid: FromPath[int], what: FromPath[str]
 ) -> Html:
     """The form of an edit."""
-    return show(request, console, _edit(request, console, locid, what))
+    return show(request, console, _edit(console, locid, what))
 
 
 @post("/custom/{locid:int}/{what:str}", sync_to_thread=True)
 def edit(request: AnyRequest, console: NamedDependency[Console], locid: FromPath[int], what: FromPath[str]) -> Html:
     """Preview an edit, or make it."""
-    return handle(request, console, _edit(request, console, locid, what))
+    return handle(request, console, _edit(console, locid, what))
 
 
-def _edit(request: AnyRequest, console: Console, locid: int, what: str) -> Edit:
+def _edit(console: Console, locid: int, what: str) -> Edit:
     laid = _laid(console, locid)
     forms = _IN_VRF if laid.place.locid in console.layer().vrfs else _FORMS
     if what not in forms:
         raise RequestRefusedError("there is no such page", problem="not-found")
-    found = forms[what](console, laid)
-    undone = query(request, "undo")
-    line = (
-        next((line for line in console.editor().history(locid) if str(line["id"]) == undone), None) if undone else None
-    )
-    if line is not None:
-        back = changed({**line, "before": line["after"], "after": line["before"]})
-        told = Markup("This undoes “{}” by {}, {}{}. Nothing is saved yet.")
-        who = line["who"] or "somebody"
-        found.hint = told.format(did(line), who, moment(line["at"]), f": {shown(back)}" if back else "")
-    return found
+    return forms[what](console, laid)
 
 
 def _laid(console: Console, locid: int) -> Laid:
@@ -465,6 +450,7 @@ def correction(place: dict[str, Any], block: IPBlock, vrf: str) -> str:
     A text that would make the address too long for a request is left out.
     """
     given = {"block": block_text(block), **({"vrf": vrf} if vrf else {})}
+    given |= {"corrects": given["block"]} if place else {}
     for name, text in field_texts(place).items():
         if text and len(urlencode({**given, name: text})) <= _MAX_LINK:
             given[name] = text
@@ -476,66 +462,6 @@ def site_of(addresses: Iterable[str], vrf: str) -> str:
     given = {"block": "\n".join(addresses), **({"vrf": vrf} if vrf else {})}
     path = f"/custom/create?{urlencode(given)}"
     return path if given["block"] and len(path) <= _MAX_LINK else ""
-
-
-def together(lines: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Lines of the history, the newest first: those of one step together, the oldest of them first."""
-    found: dict[int, list[dict[str, Any]]] = {}
-    for line in lines:
-        found.setdefault(line["step"] or -line["id"], []).append(line)
-    return [step[::-1] for step in found.values()]
-
-
-def undoing(line: Mapping[str, Any], place: Geolocation | None, name: str | None) -> str:
-    """Where the form is that takes back a line of the history of a place with this name, filled in.
-
-    Empty if there is none: of a site that came or went, of several networks at once, and of what is not so any more.
-    """
-    before, after = line["before"], line["after"]
-    if place is None or not isinstance(after, dict):
-        return ""
-    form = partial(_form, place, undo=line["id"])
-    if line["what"] == edits.CREATE.name and not line["undone"]:
-        return form(edits.DELETE)
-    if not isinstance(before, dict):
-        return ""
-    if line["what"] == SITES:
-        was = next((old for old, number in before.items() if number is not None and number == after.get(name)), None)
-        return "" if was in (None, name) else form(edits.RENAME, name=str(was))
-    if "fields" not in before or "fields" not in after:
-        return ""
-    if line["what"] == VRF_PLACE:
-        if digest_of(described(place)) != digest_of({name: after[name] for name in ("fields", "blocks")}):
-            return ""
-        blocks = "\n".join(block_text(IPBlock.from_ends(*ends)) for ends in before["blocks"])
-        given = {"name": before["name"], "time_zone": before["time_zone"], "block": blocks}
-        return form(edits.UPDATE, **given, **field_texts(before["fields"]))
-    now = place.fields()
-    fields = {
-        name: text
-        for name, text in field_texts(before["fields"]).items()
-        if before["fields"][name] != after["fields"].get(name)
-    }
-    if any(after["fields"].get(name) == now[name] for name in fields):  # all of them: a city goes with its coordinates
-        return form(edits.UPDATE, **fields)
-    came, went = (
-        [IPBlock.from_ends(*ends) for ends in one["blocks"] if ends not in other["blocks"]]
-        for one, other in ((after, before), (before, after))
-    )
-    if any(block not in place.ipblocks for block in came) or any(block in place.ipblocks for block in went):
-        return ""
-    match [block_text(block) for block in came], [block_text(block) for block in went]:
-        case [old], []:
-            return form(edits.REMOVE_BLOCK, old=old)
-        case [], [block]:
-            return form(edits.ADD_BLOCK, block=block)
-        case [old], [block]:
-            return form(edits.REPLACE_BLOCK, old=old, block=block)
-    return ""
-
-
-def _form(place: Geolocation, edit: edits.CustomEdit, **given: str | int) -> str:
-    return f"/custom/{place.locid}/{edit.name}?{urlencode(given)}"
 
 
 HANDLERS = [pick_city, create_form, create, edit_form, edit]

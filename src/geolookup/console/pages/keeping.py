@@ -17,7 +17,7 @@ from geolookup.console.console import Console, Html
 from geolookup.console.entry import MAX_PERSON, person_cookie, person_of
 from geolookup.console.forms import AnyRequest, Form, Table, query
 from geolookup.console.html import called
-from geolookup.console.pages.edits import together, undoing
+from geolookup.console.past import Past
 from geolookup.exports.export import ExportForm, export
 from geolookup.model.addresses import parse_range, range_ends
 from geolookup.model.errors import GeoLookupError, RequestRefusedError, StateError
@@ -45,21 +45,18 @@ _FILES: dict[str, tuple[str, ExportForm, dict[str, Any]]] = {
 def history(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """Who changed what and when, the newest first."""
     editor = console.editor()
-    lines = editor.history(newest=_MOST_LINES)[::-1]
-    whole = len(lines) < _MOST_LINES
-    layer = console.layer()
-    names = {laid.place.locid: called(laid.place, layer.names.get(laid.place.locid)) for laid in layer.every}
-    find = query(request, "find")
-    lines = [line for line in lines if _is_found(line, find, names)] if find else lines
-    places = {laid.place.locid: laid.place for laid in layer.every}
+    lines = editor.history(newest=_MOST_LINES)
+    layer, past, find = console.layer(), Past(lines), query(request, "find")
+    now = {laid.place.locid: called(laid.place, layer.names.get(laid.place.locid)) for laid in layer.every}
+    names = past.names | now
+    found = [line for line in lines if _is_found(line, find, names)] if find else lines
     return console.page(
         request,
         "history.html",
-        table=Table(request, together(lines), {}, default=""),
+        table=Table(request, past.deeds(found), {}, default=""),
         names=names,
         find=find,
-        undo=lambda line: undoing(line, places.get(line["locid"]), layer.names.get(line["locid"])),
-        whole=whole,
+        whole=len(lines) < _MOST_LINES,
     )
 
 

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from litestar import get, post
 from litestar.di import NamedDependency
@@ -197,7 +197,13 @@ def _plan(request: AnyRequest, console: Console, found: _Sheet, keep: Keep) -> H
             apply_sites(editor, plan.given, file=found.name, keep=keep)
 
         preview = preview_edit(console.directory(), editor, applied, most=_AT_ONCE_SEGMENTS, whole=True)
-    return _page(request, console, sheet=found, plan=plan, said=said, keep=keep, preview=preview, seen=_seen(plan))
+    values: dict[str, Any] = {"number": _number(plan), "said": said, "keep": keep, "preview": preview}
+    return _page(request, console, sheet=found, plan=plan, seen=_seen(plan), **values)
+
+
+def _number(plan: Planned) -> int:
+    """The changes of a plan as its page lists them: a name for a site that had none is one."""
+    return sum(len(part.changes) for part in (plan.sites, plan.vrfs) if part is not None)
 
 
 def _seen(plan: Planned) -> str:
@@ -218,39 +224,60 @@ def _apply(console: Console, form: Form) -> Html:
             raise EditError(
                 "the sites were changed meanwhile: nothing was done. Upload the sheet again to look once more"
             )
-    told = (
-        f"{words.count(made.number, 'change')} made from {found.name}" if made.number else "Nothing had to be changed"
-    )
+    number = _number(made)
+    told = f"{words.count(number, 'change')} made from {found.name}" if number else "Nothing had to be changed"
     return console.go("/custom", saved(told, editor))
 
 
 @get("/custom/undo", sync_to_thread=True)
 def undo_form(request: AnyRequest, console: NamedDependency[Console]) -> Html:
-    """The plan of undoing the last step, and the addresses whose answer it changes, unless to count them is slow."""
-    return _undo_page(request, console)
+    """The plan of undoing the last step, or the one of a number, perhaps for one site alone; and the addresses whose
+    answer it changes, unless to count them is slow.
+    """
+    return _undo_page(request, console, _Which.of(query(request, "step"), query(request, "site")))
 
 
-def _undo_page(request: AnyRequest, console: Console, error: str | None = None) -> Html:
+class _Which(NamedTuple):
+    """The step to undo, and the only site of it, as `undo` takes them; the last step, if neither is there."""
+
+    step: int | None
+    site: int | None
+
+    @classmethod
+    def of(cls, *texts: str) -> "_Which":
+        """By an address or a form.
+
+        :raises EditError: if one is not a number
+        """
+        try:
+            return cls(*(int(text) if text else None for text in texts))
+        except ValueError:
+            raise EditError("the address does not name a change: open it by a link of the history") from None
+
+
+def _undo_page(request: AnyRequest, console: Console, which: _Which, error: str | None = None) -> Html:
     editor, preview = console.editor(), None
     found: list[Undone] = []
     newest = [line["step"] for line in editor.history(newest=AT_ONCE_EDITS)]
     whole = query(request, "show") == "all"
-    large = not whole and len(newest) == AT_ONCE_EDITS and len({*newest}) == 1
+    large = not whole and which.step is None and len(newest) == AT_ONCE_EDITS and len({*newest}) == 1
     few = sum(console.layer().edits.values()) <= AT_ONCE_EDITS
     try:
         if whole or few:
             directory, most = console.directory(), _AT_ONCE_SEGMENTS
-            preview = preview_edit(directory, editor, lambda one: found.append(undo(one)), most=most, whole=whole)
+            does = lambda one: found.append(undo(one, step=which.step, site=which.site))  # noqa: E731
+            preview = preview_edit(directory, editor, does, most=most, whole=whole)
         elif not large:
-            found = [plan_undo(editor)]
+            found = [plan_undo(editor, step=which.step, site=which.site)]
     except GeoLookupError as wrong:
         error = wrong.told
     undone = found[0] if found else None
     values = {
         "undone": undone,
         "again": [] if undone is None else _again(undone),
+        "which": which,
         "preview": preview,
-        "seen": "" if undone is None else _step(undone),
+        "seen": "" if undone is None else _seen_of(undone),
         "shown": _MOST_STEPS,
         "later": error is None and not whole and not (preview and preview.counted),
     }
@@ -259,16 +286,16 @@ def _undo_page(request: AnyRequest, console: Console, error: str | None = None) 
 
 @post("/custom/undo", sync_to_thread=True)
 def undo_last(request: AnyRequest, console: NamedDependency[Console]) -> Html:
-    """Undo the last step, if it is the one that was shown."""
+    """Undo what was shown, if it is that still."""
     form: Form = request.state.form
-    editor = console.editor()
+    editor, which = console.editor(), _Which.of(form.text("of"), form.text("site"))
     try:
         with editor.transaction():  # which forgets all of it, if it is not what was shown
-            made = undo(editor)
-            if _step(made) != form.text("seen"):
+            made = undo(editor, step=which.step, site=which.site)
+            if _seen_of(made) != form.text("seen"):
                 raise OvertakenError(_OVERTAKEN)
-    except OvertakenError as error:
-        return _undo_page(request, console, error.told)
+    except EditError as error:
+        return _undo_page(request, console, which, error.told)
     told = _again(made, done=True)
     if len(told) > _MOST_TOLD:
         told = [words.count(len(told), "change")]
@@ -293,12 +320,13 @@ _MOST_TOLD = 3
 _OVERTAKEN = "Something else was changed meanwhile: nothing was undone. This is what would be undone now."
 
 
-def _step(undone: Undone) -> str:
-    return ",".join(str(step.number) for step in undone.steps)
+def _seen_of(undone: Undone) -> str:
+    """The form's mark of what it undoes."""
+    return digest_of([[step.number for step in undone.steps], _again(undone), undone.notes])
 
 
 def _page(request: AnyRequest, console: Console, status: int = 200, **values: Any) -> Html:
-    names = ("sheet", "plan", "preview", "seen", "error", "said", "keep", "sheets")
+    names = ("sheet", "plan", "number", "preview", "seen", "error", "said", "keep", "sheets")
     given: dict[str, Any] = {**dict.fromkeys(names), **values}
     return console.page(request, "sheet.html", status, shown=_MOST_STEPS, **given)
 

@@ -6,9 +6,10 @@ regardless of what became of its edits since.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from geolookup.model.errors import EditError
 from geolookup.state.base.actor import who
 from geolookup.state.edits.outbox.payload import read_content
 from geolookup.state.edits.outbox.row import decoded
@@ -161,9 +162,29 @@ class Steps:
         sql = "SELECT id FROM steps WHERE undoes IS NULL AND undone_by IS NULL ORDER BY id DESC LIMIT ?"
         return [self._read(int(row["id"])) for row in self._database.query(sql, (count,))]
 
-    def undone(self, steps: list[int], *, by: int) -> None:
-        """Note which steps a step undid."""
-        for number in steps:
+    def of(self, number: int, place: int | None = None) -> tuple[Step, bool]:
+        """The step of this number, or what it did to one ``place``; and whether that is all of it.
+
+        :raises EditError: if there is none, or it is undone
+        """
+        step = self._read(number)
+        if not (step.changes or step.vrfs or step.names):
+            raise EditError(f"step {number} of the history changed no site: there is nothing to undo")
+        if not self._stands(number):
+            raise EditError(f"step {number} of the history is undone already")
+        if place is None:
+            return step, True
+        changes, vrfs = (tuple(each for each in lines if each.place == place) for lines in (step.changes, step.vrfs))
+        names = {
+            name: sides for name, sides in step.names.items() if any(each and each.locid == place for each in sides)
+        }
+        found = replace(step, changes=changes, vrfs=vrfs, names=names)
+        return found, found == step
+
+    def undone(self, steps: list[int], *, by: int, whole: bool) -> None:
+        """Note which steps a step undid, the ``whole`` of each or a part; what one of them undid stands again."""
+        for number in steps if whole else ():
+            self._database.execute("UPDATE steps SET undone_by = NULL WHERE undone_by = ?", (number,))
             self._database.execute("UPDATE steps SET undone_by = ? WHERE id = ?", (by, number))
         self._database.execute("UPDATE steps SET undoes = ? WHERE id = ?", (steps[0] if steps else 0, by))
 

@@ -405,7 +405,8 @@ class Edits:
     def history(self, locids: Collection[int] | None = None, *, newest: int | None = None) -> list[dict[str, Any]]:
         """The lines of the history, oldest first; ``before`` and ``after`` as they were given to `record`.
 
-        ``undone`` is true of those whose step was undone.
+        ``place`` is the number of a line's geolocation on this machine. ``undone`` says ``who`` undid a line, and
+        ``at`` which moment, ``undoes`` the same of the step that a line undoes; None if there is none.
 
         :param locids: only the lines about geolocations with these numbers
         :param newest: only so many, the newest
@@ -418,11 +419,12 @@ class Edits:
             where = None if locids is None else f"locid IN ({', '.join('?' * len(numbers))})"
             table = database.table("history")
             rows = list(table.rows_where(where, numbers, order_by="id DESC", limit=newest))[::-1]
-            undone = {row["id"] for row in database.query("SELECT id FROM steps WHERE undone_by IS NOT NULL")}
+            undone, undoes = _undone(database)
         try:
             for row in rows:
-                del row["place"]  # which is for undoing
-                row["undone"] = row["step"] in undone
+                step = row["step"]
+                row["undone"] = undone.get((step, None)) or (undone.get((step, row["place"])) if step else None)
+                row["undoes"] = undoes.get(step)
                 for name in ("before", "after"):
                     row[name] = None if row[name] is None else json.loads(row[name])
         except (ValueError, TypeError) as error:
@@ -430,3 +432,22 @@ class Edits:
                 f"{self.path}: line {row['id']} of the history is damaged: {reason(error)}"
             ) from error
         return rows
+
+
+def _undone(
+    database: "Database",
+) -> tuple[dict[tuple[int, int | None], dict[str, str]], dict[int, dict[str, str]]]:
+    """Who undid each step and when, by its number and the place, None for all of it; and whose step each undoes."""
+    sql = (
+        "SELECT steps.*, place, min(at) AS at, ifnull(who, 'somebody') AS who FROM steps JOIN history ON step = {} "
+        "WHERE undoes IS NOT NULL GROUP BY steps.id, place"
+    )
+    undone: dict[tuple[int, int | None], dict[str, str]] = {}
+    whole = {row["id"]: row["undone_by"] for row in database.query("SELECT id, undone_by FROM steps WHERE undone_by")}
+    for row in database.query(sql.format("steps.id")):
+        said = {"who": row["who"], "at": row["at"]}
+        undone |= {(number, None): said for number, by in whole.items() if by == row["id"]}
+        if row["id"] not in whole:
+            undone[row["undoes"], row["place"]] = said
+    undoes = {row["id"]: {"who": row["who"], "at": row["at"]} for row in database.query(sql.format("steps.undoes"))}
+    return undone, undoes

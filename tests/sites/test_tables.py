@@ -256,15 +256,20 @@ def test_a_site_without_coordinates_takes_its_citys_and_keeps_them_until_the_cit
     path = written(tmp_path / "a.csv", "Site,Land,Ort,Netz\na,Deutschland,Bonn,10.1.0.0/16\n")
     plan = apply_sites(editor, read_sites(path), file=path)
     assert coordinates() == (50.0, 7.0)
-    assert any(
-        "coordinates of 1 site are those of the city in the default data: a (Bonn, DE, by" in note
-        for note in plan.notes
-    )
+    assert any("coordinates of 1 site are those of their city: a (Bonn, DE, by" in note for note in plan.notes)
     data(51.0)
     assert apply_sites(editor, read_sites(path), file=path).edits == ()
     path = written(tmp_path / "a.csv", "Site,Land,Ort,Netz\na,Deutschland,Ulm,10.1.0.0/16\n")
     apply_sites(editor, read_sites(path), file=path)
     assert coordinates() == (48.0, 9.0)
+
+
+def test_a_city_that_no_source_knows_is_where_another_site_of_it_is(tmp_path: Path, editor: Editor) -> None:
+    editor.create(name="Old", country="PL", city="Kraków", latitude=50.06, longitude=19.94)
+    path = written(tmp_path / "a.csv", "Site,Land,Ort,Netz\nNew,PL,Krakow,10.1.0.0/16\n")
+    plan = apply_sites(editor, read_sites(path), file=path)
+    assert editor.get(editor.sites()["New"]).place.latitude == 50.06
+    assert any("New (Kraków, PL, by your own sites)" in note for note in plan.notes)
 
 
 def test_fields_without_a_column_stay_as_they_are(tmp_path: Path, editor: Editor) -> None:

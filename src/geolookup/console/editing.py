@@ -20,14 +20,14 @@ from geolookup.model.countries import code_of
 from geolookup.model.errors import BlockError, EditError, GeoLookupError, RequestRefusedError, WideBlockError
 from geolookup.model.fields import DEGREES, FIELD_NAMES, FIELDS, UNKNOWN
 from geolookup.model.named import block_of
-from geolookup.model.types import IPBlock
+from geolookup.model.types import Geolocation, IPBlock
 from geolookup.sites.site import block_text
 from geolookup.sources.outlines import misfits
 from geolookup.state.custom_edits import Ends
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.outbox.payload import described
-from geolookup.state.generations.cities import cities_like
+from geolookup.state.generations.cities import cities_like, plain
 
 #: Edits of the outbox with which a page still says at once what takes a walk over all of them.
 AT_ONCE_EDITS = 500
@@ -304,14 +304,26 @@ def handle(request: AnyRequest, console: Console, edit: Edit) -> Html:
 
 
 def offered(console: Console, begin: str) -> list[tuple[str, Values]]:
-    """The cities of the default data that begin so: each as a person reads it, and the fields that it fills in."""
+    """The cities that begin so, of the default data and of one's own sites that those do not know: each as a person
+    reads it, and the fields that it fills in.
+    """
     found = cities_like(console.home, console.directory().require_current().published, begin, _MOST_CITIES)
+    known = {(city.place.country, plain(city.place.city)) for city in found}
     offers = []
-    for city in found:
-        fields: dict[str, Any] = city.place.fields()
-        short = {name: shown_degrees(fields[name]) for name in DEGREES if fields[name] is not None}
-        offers.append((city.place.place_text(), field_texts({**fields, **short})))
-    return offers
+    for laid in console.layer().every if begin else ():
+        place, city = laid.place, (laid.place.country, plain(laid.place.city))
+        if not lacks_coordinates(place.fields()) and city[1].startswith(plain(begin)) and city not in known:
+            known.add(city)
+            offers.append((f"{place.place_text()} (as of your own sites)", place))
+    offers += [(city.place.place_text(), city.place) for city in found]
+    return [(text, _filled(place)) for text, place in offers[:_MOST_CITIES]]
+
+
+def _filled(place: Geolocation) -> Values:
+    """The fields that a place fills in."""
+    fields: dict[str, Any] = place.fields()
+    short = {name: shown_degrees(fields[name]) for name in DEGREES if fields[name] is not None}
+    return field_texts({**fields, **short})
 
 
 def _with_city(request: AnyRequest, console: Console, edit: Edit, values: Values, step: str) -> Html:

@@ -448,10 +448,8 @@ class _Planner:
 
     def _note_cities(self) -> None:
         if self._of_cities:
-            self._bad.notes.append(
-                f"coordinates of {count(len(self._of_cities), 'site')} are those of the city in the default data: "
-                f"{listed(self._of_cities)}"
-            )
+            told = f"coordinates of {count(len(self._of_cities), 'site')} are those of their city"
+            self._bad.notes.append(f"{told}: {listed(self._of_cities)}")
 
 
 def _city_of(fields: Mapping[str, Any]) -> tuple[str, ...]:

@@ -79,6 +79,10 @@ def test_a_country_may_be_named(mine: Visitor, country: str) -> None:
 def test_the_picker_knows_accents_and_passes_signs_over(mine: Visitor) -> None:
     assert "Łódź, LD, 90-001, PL" in mine.get("/cities?city=łód").text
     assert "Berlin, BE, 10115, DE" in mine.get("/cities?city=Bérl").text, "the source writes no accent"
+    assert "Łódź, LD, 90-001, PL" in mine.get("/cities?city=lod").text, "nobody else begins so"
+    mine.save("/custom/create", name="Ours", country="PL", city="Kraków", latitude="50.06", longitude="19.94")
+    assert "Kraków, PL (as of your own sites)" in mine.get("/cities?city=krak").text
+    assert mine.get("/cities?city=Berl").text.count("<li") == 1, "a source knows it"
     for text in ("%", "_", "\\", "'", "Nowhere"):
         assert "data-fill" not in mine.get("/cities", params={"city": text}).text
     assert "<li" not in mine.get("/cities?city=").text

@@ -122,7 +122,10 @@ def _answer(console: Console, asked: str, *, vrf: str, why: bool) -> dict[str, A
     found_block = block if match is None else IPBlock.from_ends(match.first, match.last)
     place = None if match is None else match.geolocation
     folded = geo.with_snapshot(lambda snapshot: _folded(snapshot, geo.home, block))
-    whole = found_block
+    explained, whole = geo.explain(block.startip) if why or at_once else None, found_block
+    since = None if explained is None else explained.since
+    own = match is not None and match.layer == "custom"
+    before = None if own or since is None or since.generation_before is None else since.before
     if match is not None and match.layer == "default":
         whole = geo.with_snapshot(lambda snapshot: _of_source(snapshot, found_block))
     return {
@@ -131,11 +134,12 @@ def _answer(console: Console, asked: str, *, vrf: str, why: bool) -> dict[str, A
         "network": network,
         "who": "" if network is None else network_text(network.facts),
         "in_vrfs": [] if vrf else _in_vrfs(console, block),
-        "own": match is not None and match.layer == "custom",
+        "own": own,
         "country_names": countries(),
         "has_coordinates": place is not None and place.latitude is not None and place.longitude is not None,
         **folded,
-        "explained": geo.explain(block.startip) if why or at_once else None,
+        "explained": explained,
+        "put_back": "" if before is None else _correct(whole, before, vrf),
         "correct": _correct(whole, match, vrf),
         "spans_sites": whole != found_block,
         "correct_one": _correct(block, match, vrf),

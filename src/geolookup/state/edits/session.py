@@ -368,13 +368,16 @@ class EditSession:
             insert_history(self._database, SITES, file, locid=about, before=was, after=became, step=self.step)
 
     def city(self, fields: Mapping[str, Any]) -> "City | None":
-        """The place of the default data that stands for the city of such fields; None if they have none."""
-        from geolookup.state.generations.cities import find_city  # late: most are created with coordinates
+        """The place of the default data, else of a custom geolocation, that stands for the city of such fields; None if
+        they have none.
+        """
+        from geolookup.state.generations.cities import find_city, own_city  # late: most are created with coordinates
 
         country, region, city = (fields[name] for name in ("country", "region", "city"))
         if not all(isinstance(text, str) for text in (country, region, city)):
             return None  # which is refused as such
-        return find_city(self._lists.home, self.published, country, region, city)
+        found = find_city(self._lists.home, self.published, country, region, city)
+        return found or own_city((laid.place for laid in self.layer.values()), country, region, city)
 
     def name_by_hand(self, name: str, local: int) -> str | None:
         """Name one geolocation, by its number of this machine; the name that it had goes, and is returned.

@@ -5,13 +5,14 @@ import hashlib
 import json
 import re
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias, Unpack
 from urllib.parse import quote
 
 from geolookup.base import disk
+from geolookup.base.text import without_accents
 from geolookup.model.addresses import IPV4_MAX, IPV6_MAX
 from geolookup.model.errors import StateDamagedError, StateTooNewError
 from geolookup.model.fields import FIELD_NAMES, FIELDS
@@ -253,17 +254,20 @@ class Cache:
             for row in connection.execute(sql, parameters):
                 yield read_geolocation(self.path, row[:-1]), row[-1]
 
-    def city(self, country: str, city: str) -> list[tuple[Geolocation, int, int]]:
+    def city(
+        self, country: str, city: str, folded: Callable[[str], str] = str.casefold
+    ) -> list[tuple[Geolocation, int, int]]:
         """The default geolocations of a city that have coordinates, each with its IPv4 addresses and all its blocks.
 
-        Case has no meaning in the city. If there are several, all blocks of a file are read.
+        Two names of a city are one if they are so once they are ``folded``. If there are several, all blocks of a file
+        are read.
         """
         with self._opened() as connection:
-            connection.create_function("casefold", 1, str.casefold, deterministic=True)
+            connection.create_function("folded", 1, folded, deterministic=True)
             rows = connection.execute(
                 f"SELECT {place_columns()}, blocks FROM geolocations WHERE locid > 0 AND country = ?"  # noqa: S608
-                " AND casefold(city) = ? AND latitude IS NOT NULL AND longitude IS NOT NULL ORDER BY locid",
-                (country, city.casefold()),
+                " AND folded(city) = ? AND latitude IS NOT NULL AND longitude IS NOT NULL ORDER BY locid",
+                (country, folded(city)),
             ).fetchall()
             several = [row[0] for row in rows] if len(rows) > 1 else []
             if version_of(connection) == IN_INDEX:
@@ -283,7 +287,7 @@ class Cache:
     def cities_like(self, begins: Collection[str], most: int) -> list[Geolocation]:
         """A default geolocation with coordinates of each city whose name begins so, those with most blocks first.
 
-        Case has no meaning in the letters a-z, and in the first letter.
+        Case has no meaning in the letters a-z, and in the first letter. If no name begins so, accents have none either.
         """
         likes = [
             re.sub(r"([%_\\])", r"\\\1", each) + "%"
@@ -291,14 +295,21 @@ class Cache:
                 each for begin in begins for each in (begin, begin[:1].upper() + begin[1:], begin.title())
             )
         ]
-        where = " OR ".join(["city LIKE ? ESCAPE '\\'"] * len(likes))
-        # With max() the other columns are those of the row that has the most.
-        rows = self._rows(
-            f"SELECT {place_columns()}, max(blocks) FROM geolocations WHERE locid > 0 AND ({where})"  # noqa: S608
-            " AND latitude IS NOT NULL AND longitude IS NOT NULL"
-            f" GROUP BY country, region, city ORDER BY sum(blocks) DESC, locid LIMIT {int(most)}",
-            tuple(likes),
-        )
+        any_of = " OR ".join(["{0} LIKE ? ESCAPE '\\'"] * len(likes))
+        rows: list[Any] = []
+        with self._opened() as connection:
+            connection.create_function("plain", 1, without_accents, deterministic=True)
+            for where in (any_of.format("city"), f"city GLOB '*[^ -~]*' AND ({any_of.format('plain(city)')})"):
+                # With max() the other columns are those of the row that has the most.
+                rows = (
+                    rows
+                    or connection.execute(
+                        f"SELECT {place_columns()}, max(blocks) FROM geolocations WHERE locid > 0 AND ({where})"  # noqa: S608
+                        " AND latitude IS NOT NULL AND longitude IS NOT NULL"
+                        f" GROUP BY country, region, city ORDER BY sum(blocks) DESC, locid LIMIT {int(most)}",
+                        tuple(likes),
+                    ).fetchall()
+                )
         return [read_geolocation(self.path, row[:-1]) for row in rows]
 
     def country_blocks(self) -> dict[str, int]:

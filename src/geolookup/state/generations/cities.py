@@ -1,6 +1,7 @@
 """The coordinates that the default data have of a city, for a custom geolocation that is given none."""
 
 import os
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from geolookup.base.text import without_accents
@@ -51,7 +52,8 @@ def find_city(home: str, record: dict[str, Any], country: str, region: str, city
     """The place of a city by the first source of a generation (``record``) that knows it, None if none does.
 
     Of its regions the one with most addresses, and of the places in that the one with most. A place without a region
-    may be in any; case has no meaning, nor have accents and hyphens that the source does not write.
+    may be in any; case has no meaning, nor have hyphens that the source does not write; accents have none if no city is
+    called exactly so.
     """
     if not country or not city:
         return None
@@ -59,7 +61,8 @@ def find_city(home: str, record: dict[str, Any], country: str, region: str, city
         if not part.has_places:
             continue
         cache = Cache(os.path.join(snapshot_path(home, part.snapshot), "cache.db"))
-        asked = (cache.city(country.upper(), each) for each in _spellings(city))
+        ways = [(each, fold) for fold in (str.casefold, plain) for each in _spellings(city)]
+        asked = (cache.city(country.upper(), each, fold) for each, fold in ways)
         found = next((each for each in asked if each), [])
         by_region: dict[str, list[tuple[int, int, int, Geolocation]]] = {}
         for place, addresses, blocks in found:
@@ -71,3 +74,21 @@ def find_city(home: str, record: dict[str, Any], country: str, region: str, city
             elsewhere = sorted(name for name in by_region if name and name != largest) if not region else []
             return City(max(by_region[largest])[3], part.name, tuple(elsewhere))
     return None
+
+
+def own_city(places: Iterable[Geolocation], country: str, region: str, city: str) -> City | None:
+    """The same by custom geolocations: of those in the city the first that has coordinates."""
+    for place in places if country and city else ():
+        names = [(place.country, country), (place.city, city), *([(place.region, region)] if region else [])]
+        if (
+            all(plain(has) == plain(asked) for has, asked in names)
+            and place.latitude is not None
+            and place.longitude is not None
+        ):
+            return City(place, "your own sites", ())
+    return None
+
+
+def plain(name: str) -> str:
+    """A name without case and accents."""
+    return without_accents(name).casefold()

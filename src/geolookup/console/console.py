@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+from urllib.parse import urlencode
 
 from litestar import Response
 
@@ -242,6 +243,7 @@ class Console:
         return {
             "navigation": self.navigation,
             "path": request.url.path,
+            "here": _here(request),
             "told": self._told.get(query(request, "told")),
             "me": who(),
             "asks_name": person_of(request.headers.get("cookie", "")) is None,
@@ -254,6 +256,12 @@ class Console:
             _keep(self._told, number, told, self._lock)
             path = f"{path}{'&' if '?' in path else '?'}told={number}"
         return Response("", status_code=303, headers={"location": path}, media_type="text/html")
+
+
+def _here(request: AnyRequest) -> str:
+    """The address of a page without what it says of the last write."""
+    given = [(name, text) for name, text in request.query_params.multi_items() if name != "told"]
+    return f"{request.url.path}?{urlencode(given)}" if given else request.url.path
 
 
 def _keep(kept: dict[str, str], number: str, text: str, lock: threading.Lock) -> None:

@@ -248,7 +248,7 @@ def wrong_blocks(blocks: Iterable[Ends], text: str) -> dict[str, str]:
         except GeoLookupError as error:
             at = next((number for number, line in enumerate(lines, 1) if ends in line), 0)
             found.append(f"line {at}: {error.told}" if at and len(lines) > 1 else error.told)
-    return {"block": "; ".join(found)} if found else {}
+    return {"block": "\n".join(found)} if found else {}
 
 
 def require_fitting(fields: Mapping[str, Any]) -> None:

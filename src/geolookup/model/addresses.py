@@ -225,21 +225,30 @@ _DASHES = dict.fromkeys((0x2010, 0x2011, 0x2012, 0x2013, 0x2014, 0x2015), "-")
 _BETWEEN = dict.fromkeys(map(ord, ",;\uff0c\u3001\uff1b"), " ")
 
 
+#: Words that people write between the ends of a range.
+_TO = ("to", "until", "through", "bis", "à", "a")
+
+
 def range_ends(text: str) -> "tuple[str, str | None]":
-    """The two ends of a block as people write it: a network, an address, or a range with a dash or blanks between.
+    """The two ends of a block as people write it: a network, an address, or a range with a dash, blank or "to" between.
 
     Of any other text the whole, for `parse_range` to say what is wrong with it.
     """
     parts = text.translate(_DASHES).split("-")
     if len(parts) == 1:
         parts = text.split()
+        parts = parts[::2] if len(parts) == 3 and parts[1].casefold() in _TO else parts
     return (parts[0].strip(), parts[1].strip()) if len(parts) == 2 else (text.strip(), None)
 
 
 def split_blocks(text: str) -> list[str]:
     """The text of each of several blocks, with blanks, commas or semicolons between them."""
     ends = text.translate({**_DASHES, **_BETWEEN}).split("-")
-    return "-".join(end.strip() for end in ends).split()
+    parts = "-".join(end.strip() for end in ends).split()
+    for at in range(len(parts) - 2, 0, -1):
+        if parts[at].casefold() in _TO and is_address(parts[at - 1]) and is_address(parts[at + 1]):
+            parts[at - 1 : at + 2] = [f"{parts[at - 1]}-{parts[at + 1]}"]
+    return parts
 
 
 def cidrs(family: int, first: int, last: int) -> "Iterator[tuple[int, int]]":

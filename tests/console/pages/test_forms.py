@@ -179,6 +179,27 @@ def test_back_keeps_what_was_typed(tab: Any, console: RunningConsole) -> None:
     assert tab.get_by_label("Name").input_value() == ""
 
 
+def test_the_name_of_a_person_is_changed_in_the_midst_of_a_form(tab: Any, console: RunningConsole) -> None:
+    tab.goto(f"{console.url}/custom/create?country=FR")
+    assert tab.evaluate("document.activeElement.id") == "name"
+    tab.keyboard.type("Half typed")
+    tab.get_by_role("link", name="Change this").click()
+    tab.get_by_label("Your name").fill("Dora")
+    tab.get_by_role("button", name="Save this name").click()
+    tab.get_by_text("The history calls you Dora").wait_for()
+    assert tab.get_by_label("Name").input_value() == "Half typed"
+    assert tab.get_by_label("Country").input_value() == "FR"
+
+
+@pytest.mark.parametrize("back", ["//elsewhere.example/", "https://elsewhere.example/", "/\\elsewhere.example"])
+def test_the_form_of_a_name_leads_to_no_other_host(mine: Visitor, back: str) -> None:
+    assert "elsewhere" not in mine.get("/name", params={"back": back}).text.partition("<footer")[0]
+    answer = mine.post(
+        "/name", data={**hidden(mine.get("/name").text), "back": back, "name": "x"}, follow_redirects=False
+    )
+    assert answer.headers["location"].startswith("/?told=")
+
+
 def test_a_name_that_is_taken_is_refused(mine: Visitor) -> None:
     (name,) = re.findall(r">(Łódź, ulica[^<]*)</a>", mine.get("/custom?within=global").text)[:1]
     fields = {"name": name, "country": "PL", "latitude": "51", "longitude": "19"}

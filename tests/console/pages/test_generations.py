@@ -203,6 +203,17 @@ def test_a_version_says_which_sources_came_and_went(files: FilesConsole, visitor
     assert text.count("partner<br>") == 2
 
 
+def test_the_start_says_that_many_answers_changed_their_country(files: FilesConsole, visitor: Visitor) -> None:
+    assert "another country" not in visitor.get("/").text
+    files.write(220, city="Town", country="PL")
+    with pytest.raises(HeldError) as held:
+        files.sync()
+    accept(files.directory, held.value.digest)
+    text = visitor.get("/").text
+    assert "gave 100% of the IPv4 addresses with an answer another country" in text
+    assert '<a href="/generations/diff?look=only">Look whether that is right</a>' in text
+
+
 def test_an_answer_says_what_it_was_before_and_leads_to_what_else_changed(
     files: FilesConsole, visitor: Visitor
 ) -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 import re
+from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -363,10 +364,45 @@ def test_what_comes_in_afterwards_takes_the_focus_along(
     monkeypatch.setattr(page, "_AT_ONCE_BLOCKS", 0)
     tab.goto(f"{console.url}/?q=9.0.0.1")
     tab.get_by_role("region", name="Every network that covers it").wait_for()
-    assert tab.evaluate("document.activeElement === document.body"), "it takes no focus that was elsewhere"
+    assert tab.evaluate("document.activeElement.id === 'answer'"), "it takes no focus that was elsewhere"
     tab.route("**/?q=9.0.0.1&why=1", lambda route: (tab.wait_for_timeout(1500), route.continue_()))
     tab.goto(f"{console.url}/?q=9.0.0.1")
     tab.get_by_role("link", name="Show every network").focus()
     tab.get_by_role("region", name="Every network that covers it").wait_for()
     tab.unroute("**/?q=9.0.0.1&why=1")
     assert tab.evaluate("document.activeElement.textContent") == "Why this answer"
+
+
+def test_an_answer_has_the_focus(tab: Any, console: RunningConsole) -> None:
+    tab.goto(f"{console.url}/")
+    tab.get_by_label("Address, network, range or site").fill("10.68.1.0/24, 10.68.2.7")
+    tab.keyboard.press("Enter")
+    tab.wait_for_function("document.activeElement.id === 'answer'")
+    tab.keyboard.press("Tab")
+    assert tab.evaluate("document.activeElement.textContent") == "New site for these addresses"
+
+
+def test_a_list_is_added_to_a_site_that_is_chosen_by_its_name(console: RunningConsole, mine: Visitor) -> None:
+    with open_editor(console.home) as editor:
+        locid = editor.create(name="Lyon Part-Dieu", country="FR", city="Lyon", latitude=45.76, longitude=4.84)
+    pasted = mine.get("/", params={"q": "please add 10.66.1.0/24, 10.66.2.7"}).text
+    (link,) = re.findall(r'href="(/custom[^"]*)">Add these addresses to a site', pasted)
+    chosen = mine.get(f"{unescape(link)}&find=part-dieu").text
+    assert "<h1>Add to which site?</h1>" in chosen
+    assert "2 networks: 10.66.1.0/24, 10.66.2.7" in chosen
+    (form,) = re.findall(r'<a href="(/custom/-[^"]*)">Lyon Part-Dieu', chosen)
+    page = mine.get(unescape(form)).text
+    assert "<h1>Add networks to Lyon Part-Dieu</h1>" in page
+    assert "10.66.1.0/24\n10.66.2.7</textarea>" in page
+    mine.save(f"/custom/{locid}/add-block", block="10.66.1.0/24 10.66.2.7")
+    with open_editor(console.home) as editor:
+        assert len(editor.get(locid).place.ipblocks) == 2
+
+
+@pytest.mark.parametrize(
+    "asked", ["from 10.67.1.10 to 10.67.1.20 please", "10.67.1.10 bis 10.67.1.20", "10.67.1.10 à 10.67.1.20"]
+)
+def test_a_range_may_be_written_in_words(mine: Visitor, asked: str) -> None:
+    text = mine.get("/", params={"q": asked}).text
+    assert "10.67.1.10-10.67.1.20" in text
+    assert ">11<" in text or "11 addresses" in text

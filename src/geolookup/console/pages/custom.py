@@ -75,11 +75,11 @@ _FALLING = ("locid", "blocks", "addresses")
 
 @get("/custom", sync_to_thread=True)
 def table(request: AnyRequest, console: NamedDependency[Console]) -> Html:
-    """The table: filtered, sorted and paged here."""
+    """The table: filtered, sorted and paged here; with networks, to choose the site that gets them."""
     find, country = query(request, "find"), query(request, "country")
     show = query(request, "show")
-    layer = console.layer()
-    found, names, within = layer.every, layer.names, query(request, "within")
+    layer, block = console.layer(), query(request, "block")
+    found, names, within = layer.laid if block else layer.every, layer.names, query(request, "within")
     findings = Counter(finding.locid for finding in layer.findings)
     is_wanted = wanted(find)
     rows = [
@@ -105,8 +105,9 @@ def table(request: AnyRequest, console: NamedDependency[Console]) -> Html:
         countries=sorted(
             {laid.place.country for laid in found if 0 < len(laid.place.country) <= _MAX_COUNTRY}, key=country_name
         ),
+        block=block,
         every=len(layer.laid),
-        of_vrfs=len(layer.of_vrfs),
+        of_vrfs=0 if block else len(layer.of_vrfs),
         within=within,
         vrfs=[
             (_within(None), "none: the global table"),

@@ -457,10 +457,12 @@ def correction(place: dict[str, Any], block: IPBlock, vrf: str) -> str:
     return f"/custom/create?{urlencode(given)}"
 
 
-def site_of(addresses: Iterable[str], vrf: str) -> str:
-    """Where the form of a new site is, filled in with these addresses; empty if a link cannot have them."""
+def site_of(addresses: Iterable[str], vrf: str, page: str = "/custom/create") -> str:
+    """Where the form of a new site is, or another page, filled in with these addresses; empty if a link cannot have
+    them.
+    """
     given = {"block": "\n".join(addresses), **({"vrf": vrf} if vrf else {})}
-    path = f"/custom/create?{urlencode(given)}"
+    path = f"{page}?{urlencode(given)}"
     return path if given["block"] and len(path) <= _MAX_LINK else ""
 
 

@@ -5,6 +5,10 @@ from dataclasses import dataclass
 from geolookup.console.console import Console
 from geolookup.model.reports import SourceStatus, Status
 from geolookup.state.publishing.catalogue import Generations, KeptGeneration
+from geolookup.state.publishing.directory import StateDirectory
+
+#: The share of answers with another country from which on a person should look, also where nothing is held for it.
+_MANY_MOVED = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +52,7 @@ def home(console: Console) -> Home | None:
         troubles=[
             *_troubles(status, kept),
             *_rolled_back(directory.require_current().generation, kept),
+            *_moved(directory),
             *_of_sites(layer.decide, len(layer.findings)),
         ],
     )
@@ -85,6 +90,21 @@ def _rolled_back(served: int, kept: list[KeptGeneration]) -> list[Trouble]:
         return []
     text = f"Version {served} answers: version {max(newer)} was rolled back, and no update publishes it again"
     return [Trouble(text=text, remedy="See the versions", path="/generations")]
+
+
+def _moved(directory: StateDirectory) -> list[Trouble]:
+    """The share of the answers that have another country since the version that is served, if it is large."""
+    served = directory.require_current()
+    difference = directory.report(served.generation)["report"].get("difference") or {}
+    moved = int((difference.get("addresses_whose_country_changed") or {}).get("ipv4", 0))
+    answered = int((served.published.get("rows") or {}).get("addresses_v4", 0))
+    if not answered or moved < _MANY_MOVED * answered:
+        return []
+    share = f"{min(moved / answered, 1):.0%}"
+    text = (
+        f"Version {served.generation} gave {share} of the IPv4 addresses with an answer another country, or a first one"
+    )
+    return [Trouble(text=text, remedy="Look whether that is right", path="/generations/diff?look=only")]
 
 
 def _of_sites(decide: int, findings: int) -> list[Trouble]:

@@ -87,9 +87,13 @@ def _text_of(line: dict[str, Any], names: dict[int, str]) -> str:
 @get("/name", sync_to_thread=True)
 def name_form(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """The form for the name by which the history calls a person."""
-    return console.page(
-        request, "name.html", person=person_of(request.headers.get("cookie", "")) or "", most=MAX_PERSON
-    )
+    person = person_of(request.headers.get("cookie", "")) or ""
+    return console.page(request, "name.html", person=person, most=MAX_PERSON, back=_own(query(request, "back")))
+
+
+def _own(path: str) -> str:
+    """A page of this console, to go back to; the start, if it is none."""
+    return path if path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable() else "/"
 
 
 @post("/name", sync_to_thread=True)
@@ -98,7 +102,7 @@ def keep_name(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     form: Form = request.state.form
     name = "" if form.text("step") == "stay" else harmless(" ".join(form.text("name").split()), MAX_PERSON)
     with acting("console", name):
-        answer = console.go("/", f"The history calls you {who()}.")
+        answer = console.go(_own(form.text("back")), f"The history calls you {who()}.")
     answer.headers["set-cookie"] = person_cookie(name)
     return answer
 

@@ -176,7 +176,8 @@ def _answer_list(console: Console, asked: str, *, vrf: str) -> dict[str, Any]:
 def _listed(console: Console, blocks: list[IPBlock], vrf: str) -> dict[str, Any]:
     """The answers for some blocks, with the blocks that nothing is known of, and the number of those left out.
 
-    ``free`` are those that no site has as a network, ``site_of`` is where a new site of these is made.
+    ``free`` are those that no site has as a network, ``site_of`` is where a new site of these is made, and ``add_to``
+    where the site is chosen that gets them; empty in a VRF, whose sites are changed as a whole.
     """
 
     def answers(snapshot: Snapshot) -> dict[str, Any]:
@@ -191,7 +192,15 @@ def _listed(console: Console, blocks: list[IPBlock], vrf: str) -> dict[str, Any]
     taken = {block for laid in console.layer().of_vrf(vrf) for block in laid.place.ipblocks}
     free = [block for block in blocks if block not in taken]
     unknown = [piece.block for piece in made["pieces"] if piece.match is None]
-    return {**made, "blocks": blocks, "unknown": unknown, "free": free, "site_of": site_of(map(block_text, free), vrf)}
+    texts = [*map(block_text, free)]
+    return {
+        **made,
+        "blocks": blocks,
+        "unknown": unknown,
+        "free": free,
+        "site_of": site_of(texts, vrf),
+        "add_to": "" if vrf else site_of(texts, "", "/custom"),
+    }
 
 
 def _of_source(snapshot: Snapshot, block: IPBlock) -> IPBlock:

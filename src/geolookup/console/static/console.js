@@ -33,6 +33,14 @@ document.addEventListener("htmx:afterSettle", (event) => {
   }
 });
 
+// An answer has the focus, so that the next Tab leads to what can be done with it.
+document.addEventListener("DOMContentLoaded", () => {
+  const first = document.querySelector("[data-first]");
+  if (!first || location.hash) return;
+  first.setAttribute("tabindex", "-1");
+  first.focus({ preventScroll: true });
+});
+
 // What comes in afterwards takes the focus along, if that was in what it replaces.
 let held = false;
 document.addEventListener("htmx:beforeSwap", (event) => { held = !event.detail.boosted && event.detail.target !== document.body && event.detail.target.contains(document.activeElement) && event.detail.target.matches("[hx-trigger=load], :has([hx-trigger=load])"); });
@@ -114,7 +122,7 @@ document.addEventListener("htmx:afterSwap", (event) => {
 });
 
 // Back keeps what was typed: no page is stored, so the tab remembers the fields of its forms.
-const typed = () => `typed ${location.pathname}${location.search}`;
+const typed = () => `typed ${location.pathname}${location.search.replace(/[?&]told=[^&]*$/, "")}`;
 const inputs = () => [...document.querySelectorAll("form[method=post] :is(input, textarea)")].filter((each) => !["hidden", "file", "radio", "checkbox"].includes(each.type));
 const back = () => {
   const kept = JSON.parse(sessionStorage.getItem(typed()) || "{}");
@@ -124,7 +132,7 @@ document.addEventListener("input", (event) => {
   if (!event.target.closest("form[method=post]")) return;
   sessionStorage.setItem(typed(), JSON.stringify(Object.fromEntries(inputs().map((each) => [each.name, each.value]))));
 });
-if (performance.getEntriesByType("navigation").some((each) => each.type === "back_forward")) back();
+if (performance.getEntriesByType("navigation").some((each) => each.type === "back_forward") || new URLSearchParams(location.search).has("told")) back();
 
 // Times in the zone of whoever reads them, which the foot of the page names. Each keeps what programs read in its datetime.
 const two = (number) => String(number).padStart(2, "0");

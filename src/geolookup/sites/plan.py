@@ -217,6 +217,8 @@ class _Planner:
         self.sites = sites
         self._keep = keep
         self._conflicts: list[Conflict] = []
+        #: The number of sites that stay though the file lacks them.
+        self._absent = 0
         #: The names of the file whose geolocations somebody renamed, each with the name that it has.
         self._renamed: dict[str, str] = {}
         self._prune_all = prune_all
@@ -281,7 +283,7 @@ class _Planner:
         owners = _owners(self._before.values())
         after = {**others, **{block: names.get(site.name) for site in self.sites for block in site.blocks}}
         summary = Summary.of(
-            sites=len(self.sites),
+            sites=len(self.sites) - self._absent,
             governed=[self._before[locid] for locid in (*doomed, *names.values()) if locid in self._before],
             changes=[*taken_back, *found],
             returned=returned,
@@ -367,6 +369,7 @@ class _Planner:
             elif locid in former:
                 names[name] = locid
                 sites.append(Site.of(name, place))
+                self._absent += keep.absent
         if len(left) != len(doomed) or sites != self.sites:
             self.sites = sites
             refuse_repetitions(sites, self._bad)

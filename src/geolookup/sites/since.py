@@ -38,10 +38,14 @@ def digest_of(content: Content) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep:
-    """What a person says of sites that others changed: by their names, and of all ``others``."""
+    """What a person says of sites that others changed: by their names, and of all ``others``.
+
+    ``absent`` is true if sites that an earlier file named and this one does not shall stay as they are.
+    """
 
     sites: Mapping[str, Whose]
     others: Whose | None = None
+    absent: bool = False
 
     def of(self, name: str) -> Whose | None:
         """Whose version of this site is kept, None if nobody says it."""
@@ -223,9 +227,9 @@ class Since:
         return self._stays(asked, site.name, version, self.of(site, place, former, called), site.where)
 
     def stays_absent(self, asked: Asked, name: str, place: Geolocation) -> bool:
-        """The same of a place that the file does not have. See `of_absent`."""
+        """The same of a place that the file does not have, if not all of those stay. See `of_absent`."""
         version = ["", "", digest_of(content_of(place)), "", ""]
-        return self._stays(asked, name, version, self.of_absent(name, place))
+        return asked.keep.absent or self._stays(asked, name, version, self.of_absent(name, place))
 
     def _stays(
         self, asked: Asked, name: str, version: list[str], found: Conflict | None, where: Where | None = None

@@ -123,6 +123,20 @@ def test_any_step_is_undone_or_what_it_did_to_one_site_and_an_undo_too(
         command("custom", "undo", *options, exits=2)
 
 
+def test_a_file_may_only_add_and_change(command: Command, file: Path, tmp_path: Path) -> None:
+    file.write_text(SITES)
+    command("custom", "apply", file)
+    file.write_text(SITES.replace("Sydney", "Perth").replace("10.20", "10.21"))
+    assert "to delete: 1 of 1" in command("custom", "plan", file)
+    assert "to delete: 0 of 1" in command("custom", "plan", file, "--add-only")
+    command("custom", "apply", file, "--add-only", "--prune-all", exits=2)
+    command("custom", "apply", file, "--add-only")
+    listed = command("custom", "list")
+    assert "Sydney" in listed
+    assert "Perth" in listed
+    assert "nothing to change" in command("custom", "apply", file, "--add-only")
+
+
 def test_an_empty_file_and_emptied_blocks_need_accept(command: Command, file: Path, tmp_path: Path) -> None:
     two = SITES.replace("10.20", "10.21").replace('"Sydney"\ncountry', '"Perth"\ncountry')
     file.write_text(SITES + two)

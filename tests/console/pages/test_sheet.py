@@ -380,6 +380,32 @@ def test_one_site_of_a_sheet_is_undone_alone(console: RunningConsole, visitor: V
     assert "Łódź office<" not in visitor.get("/custom").text
 
 
+def test_a_sheet_may_add_and_change_sites_and_leave_the_others_alone(console: RunningConsole, visitor: Visitor) -> None:
+    visitor.post("/custom/sheet", data={**hidden(upload(visitor, HEAD + LODZ + LYON).text), "step": "apply"})
+    with open_editor(console.home) as editor:
+        editor.put_vrf_place("CUST-A", "Depot", country="DE", blocks=["10.1.0.0/24"])
+    new = "Nice,FR,PAC,Nice,,43.7,7.27,,,12.4.0.0/24\n"
+    planned = upload(visitor, HEAD + LODZ.replace("12.1.0.0/24", "12.1.0.0/25") + new).text
+    assert "1 site that an earlier sheet had, and this one lacks, would be deleted." in planned
+    choice = {**hidden(planned.partition("Only add and change")[0]), "absent": "stay"}
+    alone = visitor.post("/custom/sheet", data=choice).text
+    assert "Sites that this sheet lacks stay as they are." in alone
+    assert "Sites in the file: 2 (1 to create, 1 to change); to delete: 0 of 2" in unescape(alone)
+    assert "would be deleted" not in alone
+    made = visitor.post("/custom/sheet", data={**hidden(alone), "step": "apply"})
+    assert "4 changes made" in made.text
+    assert sites(console) == {"Łódź office", "Lyon", "Nice"}
+    taken = upload(visitor, HEAD + LODZ.replace("12.1.0.0/24", "12.2.0.0/24"))
+    refused = visitor.post("/custom/sheet", data={**hidden(taken.text.partition("Only add")[0]), "absent": "stay"})
+    assert (refused.status_code, "12.2.0.0/24 belongs to" in refused.text) == (422, True)
+    again = visitor.post("/custom/sheet", data={**hidden(planned.partition("Only add")[0]), "absent": ""})
+    assert "not kept any more" in again.text
+    back = upload(visitor, HEAD + LODZ)
+    alone = visitor.post("/custom/sheet", data={**hidden(back.text.partition("Only add")[0]), "absent": "stay"}).text
+    all_of_it = visitor.post("/custom/sheet", data={**hidden(alone.partition("Delete the sites")[0]), "absent": ""})
+    assert "2 sites that an earlier sheet had" in all_of_it.text
+
+
 def form_of_undo(visitor: Visitor) -> dict[str, str]:
     return hidden(visitor.get("/custom/undo").text)
 

@@ -100,6 +100,9 @@ _preset_option = click.option(
 _prune_option = click.option(
     "--prune-all", is_flag=True, help="Delete every custom geolocation that FILE does not name."
 )
+_add_option = click.option(
+    "--add-only", is_flag=True, help="Only add and change sites: those that FILE does not name stay as they are."
+)
 
 
 @click.command()
@@ -107,6 +110,7 @@ _prune_option = click.option(
 @_from_option
 @_preset_option
 @_prune_option
+@_add_option
 @_format_option
 @_delimiter_option
 @sheet_option
@@ -125,6 +129,7 @@ def plan(
     server: str | None,
     preset: str | None,
     prune_all: bool,
+    add_only: bool,
     takes: tuple[str, ...],
     keeps: tuple[str, ...],
     addresses: str | None,
@@ -153,7 +158,7 @@ def plan(
     """
     if addresses == "-" in files:
         raise click.UsageError("FILE and --addresses cannot both be standard input")
-    settings, more = load_settings(), _How(prune_all=prune_all, takes=_taken(takes), keep=_kept(keeps))
+    settings, more = load_settings(), _how(takes, keeps, prune_all=prune_all, add_only=add_only)
     option = _inventory(files, server, preset, vrf=vrf, **reading)
     found: Planned
     if option is not None:
@@ -195,6 +200,7 @@ def plan(
 @_from_option
 @_preset_option
 @_prune_option
+@_add_option
 @_accept_option
 @_format_option
 @_delimiter_option
@@ -213,6 +219,7 @@ def apply(
     server: str | None,
     preset: str | None,
     prune_all: bool,
+    add_only: bool,
     accept: bool,
     takes: tuple[str, ...],
     keeps: tuple[str, ...],
@@ -224,8 +231,8 @@ def apply(
     """Make the custom geolocations match FILE (- is standard input): completely, or not at all.
 
     \b
-    A site that the file applied before had and FILE does not have is deleted. Other custom
-    geolocations stay, unless --prune-all is given. A new site takes over the one custom geolocation
+    A site that the file applied before had and FILE does not have is deleted, unless --add-only is
+    given. Other custom geolocations stay, unless --prune-all is given. A new site takes over the one custom geolocation
     that is equal in all eight fields; of a FILE that lacks some, one that shares a block with it.
     Applying FILE a second time changes nothing.
     A file that would delete too much is refused without --accept: it may have lost rows. See the
@@ -243,7 +250,7 @@ def apply(
       geolookup custom apply --from netbox
       geolookup custom apply exports/ --preset netbox-csv
     """
-    settings, more = load_settings(), _How(prune_all=prune_all, takes=_taken(takes), keep=_kept(keeps))
+    settings, more = load_settings(), _how(takes, keeps, prune_all=prune_all, add_only=add_only)
     if _inventory(files, server, preset, vrf=vrf, **reading) is not None:
         with _reporting(_inventory_reader(files), report=report, as_json=as_json) as (there, problems):
             made = apply_server(editor, there, settings, problems, guarded=not accept, **more)
@@ -385,7 +392,14 @@ def _taken(takes: tuple[str, ...]) -> dict[str, int | None]:
     return found
 
 
-def _kept(keeps: tuple[str, ...]) -> Keep:
+def _how(takes: tuple[str, ...], keeps: tuple[str, ...], *, prune_all: bool, add_only: bool) -> _How:
+    """The values of the options."""
+    if prune_all and add_only:
+        raise click.UsageError("give --prune-all or --add-only, not both")
+    return _How(prune_all=prune_all, takes=_taken(takes), keep=_kept(keeps, add_only))
+
+
+def _kept(keeps: tuple[str, ...], absent: bool) -> Keep:
     """The values of ``--keep``."""
     sites: dict[str, Whose] = {}
     others: Whose | None = None
@@ -398,7 +412,7 @@ def _kept(keeps: tuple[str, ...]) -> Keep:
             sites[name] = whose
         else:
             others = whose
-    return Keep(sites=sites, others=others)
+    return Keep(sites=sites, others=others, absent=absent)
 
 
 def _write_report(file: str, problems: Problems) -> None:

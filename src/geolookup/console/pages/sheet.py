@@ -177,14 +177,16 @@ def sheet(request: AnyRequest, console: NamedDependency[Console]) -> Html:
 
 
 def _keep_of(form: Form) -> Keep:
-    """What the form says of the sites that others changed: the name of each, and whose version is kept."""
+    """What the form says of the sites that others changed, the name of each and whose version is kept; and of those
+    that the sheet lacks.
+    """
     names, said = form.all("changed-site"), form.typed()
     kept: dict[str, Whose] = {
         name: "theirs" if said[f"keep-{number}"] == "theirs" else "mine"
         for number, name in enumerate(names)
         if said.get(f"keep-{number}") in ("theirs", "mine")
     }
-    return Keep(sites=kept)
+    return Keep(sites=kept, absent=form.text("absent") == "stay")
 
 
 def _plan(request: AnyRequest, console: Console, found: _Sheet, keep: Keep) -> Html:

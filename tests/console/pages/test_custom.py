@@ -416,7 +416,7 @@ def test_what_is_wrong_in_a_long_list_is_found_by_its_line(mine: Visitor) -> Non
     answer = mine.fill("/custom/create", country="FR", block="\n".join(lines), step="check")
     text = unescape(answer.text)
     assert "line 12: '11.80.1.1:8443' is an address with a port, not an IP address: write 11.80.1.1" in text
-    assert "line 13: 'printer-3rd-floor' is not an IP address; line 14: 'x' is not" in text
+    assert "line 13: 'printer-3rd-floor' is not an IP address<br>line 14: 'x' is not" in text
     assert 'rows="10"' in text
     one = unescape(mine.fill("/custom/create", country="FR", block="11.80.1.1:8443", step="check").text)
     assert "id=\"block-wrong\">'11.80.1.1:8443' is an address" in one

@@ -1,7 +1,7 @@
 """Editing custom geolocations: each edit has a form at an address of its own, named as its command."""
 
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -44,17 +44,17 @@ from geolookup.state.edits.layer import Laid
 from geolookup.sync import words
 
 
-def _does(edit: Callable[[Editor], Made], told: Callable[[Geolocation, Made], str] | str) -> Does:
-    """An edit of the table as a form makes it, and what it did in words, perhaps by the place that it made."""
+def _does(edit: Callable[[Editor], Made], told: Callable[[Editor, Made], str]) -> Does:
+    """An edit of the table as a form makes it, and what it did in words."""
 
     def does(editor: Editor) -> tuple[int, str]:
         made = edit(editor)
-        return made.locid, told if isinstance(told, str) else told(editor.get(made.locid).place, made)
+        return made.locid, told(editor, made)
 
     return does
 
 
-class Create(Edit):
+class _Create(Edit):
     """A new geolocation, perhaps with its name and its blocks."""
 
     button, block_label = "Create this site", "Networks"
@@ -63,24 +63,19 @@ class Create(Edit):
     back = "/custom"
 
     def heading(self, values: Values) -> str:
-        """See `Edit`."""
         return f"Correct {values['corrects']}" if values["corrects"] else "New site"
 
     def seen(self, editor: Editor) -> str:  # noqa: ARG002
-        """See `Edit`."""
         return ""
 
     def begin(self, request: AnyRequest) -> Values:
-        """Empty, or as the link has it that led here."""
         return {**{name: query(request, name) for name in self.names()}, "once": secrets.token_urlsafe(9)}
 
     def wrong(self, console: Console, values: Values) -> dict[str, str]:
-        """See `Edit`."""
         local = _wrong_local(values, needs_name=bool(self.vrf(values)))
         return {**super().wrong(console, values), **wrong_fields(typed_fields(values), FIELD_NAMES), **local}
 
     def vrf(self, values: Values) -> str:
-        """See `Edit`."""
         return values["vrf"].strip()
 
     def doubt(self, console: Console, values: Values) -> Doubt | None:  # noqa: ARG002
@@ -92,14 +87,13 @@ class Create(Edit):
         return Doubt(text=f"{latitude}, {longitude} is far from {country_name(fields['country'])}: is that meant?")
 
     def does(self, values: Values) -> Does:
-        """See `Edit`."""
         name, blocks = values["name"].strip() or None, self.blocks(values)
         fields, zone = typed_fields(values), values["time_zone"].strip()
         if self.vrf(values):
             return _put(self.vrf(values), values, self.blocks(values))
 
-        def told(place: Geolocation, made: Made) -> str:
-            site = called(place, name)
+        def told(editor: Editor, made: Made) -> str:
+            site = called(editor.get(made.locid).place, name)
             return f"Created {site}{'. ' + answered(made.added, site) if made.added else ''}"
 
         create = edits.CREATE.of(fields=fields, blocks=blocks, wide=bool(values[WIDE]), name=name, time_zone=zone)
@@ -134,7 +128,14 @@ def _put(vrf: str, values: Values, blocks: list[Ends], was: str = "") -> Does:
 
 
 class _OfOne(Edit):
-    """An edit of one geolocation."""
+    """An edit of one geolocation.
+
+    ``title`` is its heading, ``edit`` what it makes, and ``said`` what it did then: ``{site}`` in them is the site,
+    ``{count}`` the number of its networks, ``{answers}`` what networks that it got mean, and each input has its name.
+    """
+
+    title = said = ""
+    edit: edits.CustomEdit
 
     def __init__(self, console: Console, laid: Laid) -> None:
         layer, self.laid, self.locid = console.layer(), laid, laid.place.locid
@@ -144,16 +145,13 @@ class _OfOne(Edit):
 
     @property
     def back(self) -> str:
-        """See `Edit`."""
         return f"/custom/{self.locid}"
 
     @property
     def place(self) -> str:
-        """See `Edit`."""
         return self.laid.place.place_text() + (f" (VRF {self.of_vrf})" if self.of_vrf else "")
 
     def seen(self, editor: Editor) -> str:
-        """See `Edit`."""
         if self.of_vrf:
             place = editor.vrf_places(self.of_vrf).get(self.site or "")
             return _mark(
@@ -162,21 +160,32 @@ class _OfOne(Edit):
         return _mark(editor.get(self.locid), editor.time_zones().get(editor.site_names().get(self.locid, "")))
 
     def shown(self, console: Console) -> str:  # noqa: ARG002
-        """See `Edit`."""
         return _mark(self.laid, self.zone)
 
     def now(self) -> dict[str, str]:
-        """See `Edit`."""
         blocks = ", ".join(block_text(block) for block in self.laid.place.ipblocks)
         return {"time_zone": self.zone, **field_texts(self.laid.place.fields()), "blocks": blocks}
 
     def vrf(self, values: Values) -> str:  # noqa: ARG002
-        """See `Edit`."""
         return self.of_vrf
 
     def begin(self, request: AnyRequest) -> Values:
-        """The values in the link that led here."""
         return {name: query(request, name) for name in self.names()}
+
+    def heading(self, values: Values) -> str:
+        return self._text(self.title, values)
+
+    def does(self, values: Values) -> Does:
+        blocks = [range_ends(values["old"])] if "old" in self.hidden else []
+        blocks += self.blocks(values) if self.block_label else []
+        name = values["name"].strip() if self.has_name else None
+        edit = self.edit.of(self.locid, blocks=blocks, wide=bool(values.get(WIDE)), name=name)
+        return _does(edit, lambda _, made: self._text(self.said, values, made.added))
+
+    def _text(self, text: str, values: Values, added: Sequence[IPBlock] = ()) -> str:
+        count, answers = words.count(len(self.laid.place.ipblocks), "network"), answered(added, self.name)
+        inputs = {name: value.strip() for name, value in values.items()}
+        return text.format_map({**inputs, "site": self.name, "count": count, "answers": answers})
 
 
 def _mark(laid: Laid | None, zone: str | None) -> str:
@@ -185,18 +194,14 @@ def _mark(laid: Laid | None, zone: str | None) -> str:
 
 
 class _Update(_OfOne):
-    button, has_fields = "Save this place", True
+    button, has_fields, title = "Save this place", True, "Change the place of {site}"
 
     def __init__(self, console: Console, laid: Laid) -> None:
         super().__init__(console, laid)
         self.has_time_zone = bool(self.site)
 
-    def heading(self, values: Values) -> str:  # noqa: ARG002
-        return f"Change the place of {self.name}"
-
-    def begin(self, request: AnyRequest) -> Values:
-        given = {name: query(request, name) for name in self.names() if name in request.query_params}
-        return {"time_zone": self.zone, **field_texts(self.laid.place.fields()), **given}
+    def begin(self, request: AnyRequest) -> Values:  # noqa: ARG002
+        return {"time_zone": self.zone, **field_texts(self.laid.place.fields())}
 
     def _zone(self, values: Values) -> str | None:
         """The time zone that was typed, None if it stays."""
@@ -244,8 +249,8 @@ class _Update(_OfOne):
 
         return update
 
-    def _told(self, place: Geolocation, made: Made) -> str:  # noqa: ARG002
-        before, after = self.place, place.place_text()
+    def _told(self, editor: Editor, made: Made) -> str:
+        before, after = self.place, editor.get(made.locid).place.place_text()
         if after == before:
             return f"Changed the place of {self.name}"
         return f"{self.site or 'The site'} is now in {after} (before: {before})"
@@ -259,10 +264,8 @@ def _point(place: Geolocation) -> str:
 
 
 class _Rename(_OfOne):
-    button, has_name, changes_answers = "Save this name", True, False
-
-    def heading(self, values: Values) -> str:  # noqa: ARG002
-        return f"Rename {self.name}"
+    button, has_name, changes_answers, edit = "Save this name", True, False, edits.RENAME
+    title, said = "Rename {site}", "{site} is now called {name}"
 
     def seen(self, editor: Editor) -> str:
         return digest_of(editor.site_names().get(self.locid))
@@ -273,93 +276,52 @@ class _Rename(_OfOne):
     def now(self) -> dict[str, str]:
         return {"name": self.site or ""}
 
-    def begin(self, request: AnyRequest) -> Values:
-        return {"name": query(request, "name") or self.site or ""}
+    def begin(self, request: AnyRequest) -> Values:  # noqa: ARG002
+        return self.now()
 
     def wrong(self, console: Console, values: Values) -> dict[str, str]:  # noqa: ARG002
         told = wrong_name(values["name"].strip())
         return {} if told is None else {"name": told}
 
-    def does(self, values: Values) -> Does:
-        name = values["name"].strip()
-        return _does(edits.RENAME.of(self.locid, name=name), f"{self.name} is now called {name}")
-
 
 class _Delete(_OfOne):
-    button, risky = "Delete this site", True
-
-    def heading(self, values: Values) -> str:  # noqa: ARG002
-        return f"Delete {self.name} with {words.count(len(self.laid.place.ipblocks), 'network')}"
-
-    def does(self, values: Values) -> Does:  # noqa: ARG002
-        return _does(edits.DELETE.of(self.locid), f"Deleted {self.name}")
+    button, risky, edit = "Delete this site", True, edits.DELETE
+    title, said = "Delete {site} with {count}", "Deleted {site}"
 
     def after(self, locid: int) -> str:  # noqa: ARG002
         return "/custom"
 
 
 class _AddBlock(_OfOne):
-    button, block_label, blocks_may_be_many = "Add these networks", "Networks", True
-
-    def heading(self, values: Values) -> str:  # noqa: ARG002
-        return f"Add networks to {self.name}"
-
-    def does(self, values: Values) -> Does:
-        blocks = self.blocks(values)
-        edit = edits.ADD_BLOCK.of(self.locid, blocks=blocks, wide=bool(values[WIDE]))
-        return _does(edit, lambda _place, made: answered(made.added, self.name))
+    button, block_label, blocks_may_be_many, edit = "Add these networks", "Networks", True, edits.ADD_BLOCK
+    title, said = "Add networks to {site}", "{answers}"
 
 
 class _ReplaceBlock(_OfOne):
-    button, block_label, hidden = "Replace this network", "New network", ("old",)
-
-    def heading(self, values: Values) -> str:
-        return f"Replace {values['old']} of {self.name}"
+    button, block_label, hidden, edit = "Replace this network", "New network", ("old",), edits.REPLACE_BLOCK
+    title, said = "Replace {old} of {site}", "{answers}, in place of {old}"
 
     def begin(self, request: AnyRequest) -> Values:
-        old = query(request, "old")
-        return {"old": old, "block": query(request, "block") or old}
-
-    def does(self, values: Values) -> Does:
-        blocks = [range_ends(values["old"]), *self.blocks(values)]
-        edit = edits.REPLACE_BLOCK.of(self.locid, blocks=blocks, wide=bool(values[WIDE]))
-        return _does(edit, lambda _place, made: f"{answered(made.added, self.name)}, in place of {values['old']}")
+        return dict.fromkeys(("old", "block"), query(request, "old"))
 
 
 class _RemoveBlock(_OfOne):
-    button, hidden = "Remove this network", ("old",)
-
-    def heading(self, values: Values) -> str:
-        return f"Remove {values['old']} from {self.name}"
-
-    def does(self, values: Values) -> Does:
-        edit = edits.REMOVE_BLOCK.of(self.locid, blocks=[range_ends(values["old"])])
-        return _does(edit, f"{self.name} no longer answers for {values['old']}")
+    button, hidden, edit = "Remove this network", ("old",), edits.REMOVE_BLOCK
+    title, said = "Remove {old} from {site}", "{site} no longer answers for {old}"
 
 
 class _ClearBlocks(_OfOne):
-    button, risky = "Remove all networks", True
-
-    def heading(self, values: Values) -> str:  # noqa: ARG002
-        return f"Remove all {words.count(len(self.laid.place.ipblocks), 'network')} of {self.name}"
-
-    def does(self, values: Values) -> Does:  # noqa: ARG002
-        return _does(edits.CLEAR_BLOCKS.of(self.locid), f"{self.name} has no networks any more")
+    button, risky, edit = "Remove all networks", True, edits.CLEAR_BLOCKS
+    title, said = "Remove all {count} of {site}", "{site} has no networks any more"
 
 
 class _UpdateInVrf(_OfOne):
-    button, block_label = "Save this site", "Networks"
+    button, block_label, title = "Save this site", "Networks", "Change {site}"
     has_name = has_time_zone = has_fields = block_may_wait = blocks_may_be_many = True
 
-    def heading(self, values: Values) -> str:  # noqa: ARG002
-        return f"Change {self.name}"
-
-    def begin(self, request: AnyRequest) -> Values:
+    def begin(self, request: AnyRequest) -> Values:  # noqa: ARG002
         blocks = "\n".join(block_text(block) for block in self.laid.place.ipblocks)
-        now = {"name": self.site or "", **self.now(), "block": blocks}
-        return {
-            name: query(request, name) if name in request.query_params else now.get(name, "") for name in self.names()
-        }
+        return {**dict.fromkeys(self.names(), ""), "name": self.site or "", **self.now(), "block": blocks}
 
     def wrong(self, console: Console, values: Values) -> dict[str, str]:
         fields = wrong_fields(typed_fields(values), FIELD_NAMES)
@@ -384,12 +346,7 @@ _MAX_LINK = 4096
 #: The edits of one geolocation, by the last part of their address, which is the command's name.
 _FORMS: dict[str, type[_OfOne]] = {
     edits.UPDATE.name: _Update,
-    edits.RENAME.name: _Rename,
-    edits.DELETE.name: _Delete,
-    edits.ADD_BLOCK.name: _AddBlock,
-    edits.REPLACE_BLOCK.name: _ReplaceBlock,
-    edits.REMOVE_BLOCK.name: _RemoveBlock,
-    edits.CLEAR_BLOCKS.name: _ClearBlocks,
+    **{form.edit.name: form for form in (_Rename, _Delete, _AddBlock, _ReplaceBlock, _RemoveBlock, _ClearBlocks)},
 }
 #: Those of a site of a routing domain: it is changed as a whole.
 _IN_VRF: dict[str, type[_OfOne]] = {edits.UPDATE.name: _UpdateInVrf, edits.DELETE.name: _DeleteInVrf}
@@ -398,13 +355,13 @@ _IN_VRF: dict[str, type[_OfOne]] = {edits.UPDATE.name: _UpdateInVrf, edits.DELET
 @get("/custom/create", sync_to_thread=True)
 def create_form(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """The form of a new geolocation, perhaps filled in by what leads there."""
-    return show(request, console, Create())
+    return show(request, console, _Create())
 
 
 @post("/custom/create", sync_to_thread=True)
 def create(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """Preview a new geolocation, or create it."""
-    return handle(request, console, Create())
+    return handle(request, console, _Create())
 
 
 @get("/custom/{locid:int}/{what:str}", sync_to_thread=True)

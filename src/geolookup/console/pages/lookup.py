@@ -50,22 +50,8 @@ _MOST_SITES = 20
 def look_up(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """The start, with the answer to a query if there is one."""
     asked = query(request, "q")
-    values: dict[str, Any] = dict.fromkeys(
-        (
-            "match",
-            "explained",
-            "correct",
-            "error",
-            "pieces",
-            "rest",
-            "picture",
-            "facts",
-            "sites",
-            "more_sites",
-            "home",
-            "site_vrfs",
-        )
-    )
+    names = "match explained correct error pieces rest picture facts sites more_sites home site_vrfs"
+    values: dict[str, Any] = dict.fromkeys(names.split())
     values["blocks"] = ()
     status, chosen = 200, request.query_params.get("vrf")
     vrf = console.settings().vrf if chosen is None else query(request, "vrf")

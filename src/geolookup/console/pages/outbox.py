@@ -204,7 +204,7 @@ def _texts(described_as: dict[str, Any]) -> dict[str, str]:
     return {**dict.fromkeys(FIELD_NAMES, ""), **fields, "blocks": blocks}
 
 
-class Decision(Edit):
+class _Decision(Edit):
     """A decision about one edit."""
 
     #: What the link to it says.
@@ -227,34 +227,28 @@ class Decision(Edit):
 
     @property
     def back(self) -> str:
-        """See `Edit`."""
         return f"/outbox/{self.row.id}"
 
     @property
     def place(self) -> str:
-        """See `Edit`."""
         return f"{wording.edit(self.row, self.sites)} ({wording.state(self.row.state)})"
 
     def seen(self, editor: Editor) -> str:
-        """See `Edit`."""
         row = editor.edit(self.row.id)
         return digest_of([row.id, str(row.state), row.attempts, row.payload, row.problem])
 
     def now(self) -> dict[str, str]:
-        """See `Edit`."""
         fields = field_texts(self.row.payload.get("fields", {}))
         return {"change": wording.edit(self.row, self.sites), "state": wording.state(self.row.state), **fields}
 
     def begin(self, request: AnyRequest) -> Values:
-        """See `Edit`."""
         return {name: query(request, name) for name in self.names()}
 
     def after(self, locid: int) -> str:  # noqa: ARG002
-        """See `Edit`."""
         return f"/outbox/{self.row.id}"
 
 
-class _Retry(Decision):
+class _Retry(_Decision):
     hint = "The next sending does it; until then nothing changes at the service."
 
     def __init__(self, row: OutboxRow, hold: Hold | None, names: Mapping[int, str]) -> None:
@@ -275,7 +269,7 @@ class _Retry(Decision):
         return retry
 
 
-class _Amend(Decision):
+class _Amend(_Decision):
     button, link = "Save, and send it again", "Change what is sent"
 
     def __init__(self, row: OutboxRow, hold: Hold | None, names: Mapping[int, str]) -> None:
@@ -314,7 +308,7 @@ class _Amend(Decision):
         return amend
 
 
-class _Drop(Decision):
+class _Drop(_Decision):
     risky = True
 
     def __init__(self, row: OutboxRow, hold: Hold | None, names: Mapping[int, str]) -> None:
@@ -339,7 +333,7 @@ class _Drop(Decision):
         return drop
 
 
-class _Adopt(Decision):
+class _Adopt(_Decision):
     button, locid_label, link = "Use this one", "Its number at the service", "It is there: say which one it is"
     hint = "If the service has this site already, say under which number: then nothing is created twice."
 
@@ -366,7 +360,7 @@ class _Adopt(Decision):
 
 
 #: The decisions, by the last part of their address, which is the command's name.
-_CHOICES: dict[str, type[Decision]] = {"retry": _Retry, "edit": _Amend, "drop": _Drop, "adopt": _Adopt}
+_CHOICES: dict[str, type[_Decision]] = {"retry": _Retry, "edit": _Amend, "drop": _Drop, "adopt": _Adopt}
 
 
 @get("/outbox/{number:int}/{what:str}", sync_to_thread=True)
@@ -383,7 +377,7 @@ def decide(request: AnyRequest, console: NamedDependency[Console], number: FromP
     return handle(request, console, _decision(console, number, what))
 
 
-def _decision(console: Console, number: int, what: str) -> Decision:
+def _decision(console: Console, number: int, what: str) -> _Decision:
     if what not in _CHOICES:
         raise RequestRefusedError("there is no such page", problem="not-found")
     editor = console.editor()

@@ -135,6 +135,10 @@ class Edit:
         """`seen`, for a page: by the layer that is kept, if that is enough."""
         return self.seen(console.editor())
 
+    def changed_by(self, editor: Editor) -> str:  # noqa: ARG002
+        """Who changed its subject last, with a preposition; empty if that is not known."""
+        return ""
+
     def now(self) -> dict[str, str]:
         """The subject of the edit, by the names of the inputs: for a form that was overtaken."""
         return {}
@@ -362,7 +366,7 @@ def _taken(console: Console, owners: Mapping[IPBlock, int]) -> Markup:
 
 def _require(edit: Edit, editor: Editor, form: Form) -> None:
     if edit.seen(editor) != form.text("seen"):
-        raise OvertakenError(_OVERTAKEN)
+        raise OvertakenError(_overtaken(edit, editor))
 
 
 #: The step of a form that asks for cities; with a number, the one that is picked.
@@ -371,10 +375,11 @@ _CITY = "city"
 _MOST_CITIES = 8
 
 
-_OVERTAKEN = (
-    "It was changed meanwhile, in another tab, by a command or by a run: nothing was saved. "
-    "Look at both, and save again if you still want to."
-)
+def _overtaken(edit: Edit, editor: Editor) -> str:
+    return (
+        f"It was changed meanwhile{edit.changed_by(editor)}: nothing was saved. "
+        "Look at both, and save again if you still want to."
+    )
 
 
 _WRONG = "Nothing was saved: look at the marked fields."
@@ -417,7 +422,7 @@ def _page(
         raise RequestRefusedError("this console was started with --read-only", problem="insufficient-scope")
     preview = wide = None
     if overtaken and error is None:
-        status, error = 409, _OVERTAKEN
+        status, error = 409, _overtaken(edit, console.editor())
     elif step:
         try:
             preview, wide = _preview(console, edit, values, whole=step == "whole")

@@ -72,7 +72,7 @@ _DONE: Mapping[str, str] = {
 _OF_VERSIONS = ("pull", "accept", "rollback", "pin", "unpin")
 
 #: Fields by their words.
-_LABELS = {**{field.name: field.label for field in FIELDS}, "blocks": "networks"}
+_LABELS = {**{field.name: field.label for field in FIELDS}, "blocks": "networks", "time_zone": "time zone"}
 #: In place of cities to pick.
 NO_CITY = (
     "No source has coordinates of a city that begins so. Most write names in English: Munich, not München. "

@@ -343,7 +343,7 @@ def test_a_site_is_renamed_at_once_and_the_history_and_undo_say_so(console: Runn
     assert 'named<span class="under long">Depot 7 → Depot North' in saved
     late = mine.post(page, data={**hidden(form), "name": "Depot South", "step": "save"})
     assert late.status_code == 409
-    assert "It was changed meanwhile" in late.text
+    assert "It was changed meanwhile by " in late.text
     for name, told in (("", "one line"), ("Depot North", "already")):
         wrong = mine.post(page, data={**hidden(mine.get(page).text), "name": name, "step": "save"})
         assert wrong.status_code == 422

@@ -172,6 +172,10 @@ class _OfOne(Edit):
     def begin(self, request: AnyRequest) -> Values:
         return {name: query(request, name) for name in self.names()}
 
+    def changed_by(self, editor: Editor) -> str:
+        line = next(reversed(editor.history(self.locid)), None)
+        return "" if line is None else f" by {line['who'] or 'somebody'} ({line['via']})"
+
     def heading(self, values: Values) -> str:
         return self._text(self.title, values)
 

@@ -49,7 +49,7 @@ class Past:
 
     def _deed(self, lines: Sequence[Line]) -> Deed:
         sites = [*dict.fromkeys(line["locid"] for line in lines if line["locid"] is not None)]
-        changing = [line for line in lines if line["step"] and not line["undone"] and any(_parts(line))]
+        changing = [line for line in lines if not line["undone"] and any(_parts(line))]
         since = [self._since(line) for line in changing] if len(sites) == 1 else []
         blocked = bool(since) and None not in since
         undo = undo_of(lines[0], sites[0] if len(sites) == 1 else None) if changing and not blocked else ""
@@ -77,13 +77,15 @@ def undo_of(line: Line, site: int | None) -> str:
 def _parts(line: Line) -> Iterator[_Part]:
     """What a line changed, by the number that its site has on this machine."""
     before, after, place = line["before"], line["after"], line["place"]
+    if line["step"] is None:  # what a push or an update says of it
+        return
     if line["what"] == VRF_PLACE:
         yield from {("vrf", side["vrf"], side["name"]) for side in (before, after) if side}
     elif line["what"] == SITES:
         for sides in ((as_named(before.get(name)), as_named(after.get(name))) for name in {**before, **after}):
             if sides[0] != sides[1]:
                 yield from {("named", side.locid) for side in sides if side}
-    elif any(isinstance(side, dict) and "fields" in side for side in (before, after)):
+    elif all(side is None or "fields" in side for side in (before, after)) and before != after:
         if before is None or after is None:
             yield "there", place
             return

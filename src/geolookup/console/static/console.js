@@ -33,11 +33,11 @@ document.addEventListener("htmx:afterSettle", (event) => {
   }
 });
 
-// An answer has the focus, so that the next Tab leads to what can be done with it.
+// An answer, or the first field of a form, has the focus, so that the next Tab leads to what can be done with it.
 document.addEventListener("DOMContentLoaded", () => {
   const first = document.querySelector("[data-first]");
   if (!first || location.hash) return;
-  first.setAttribute("tabindex", "-1");
+  if (first.tabIndex < 0) first.setAttribute("tabindex", "-1");
   first.focus({ preventScroll: true });
 });
 

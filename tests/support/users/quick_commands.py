@@ -10,7 +10,9 @@ import atexit
 import contextlib
 import gc
 import importlib
-import json
+import logging
+import marshal
+import multiprocessing.util
 import os
 import pkgutil
 import runpy
@@ -24,7 +26,9 @@ import sys
 import tempfile
 import threading
 import types
+import weakref
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NoReturn
@@ -33,35 +37,39 @@ from hypothesis import settings
 
 from tests.support.examples import WHOLE
 
+#: It imports what is built into Python alone: the rest would take twice as long as the whole of it does.
 _CLIENT: Final = """\
-import json, os, select, signal, socket, sys
-signals, wakes = os.pipe()
-os.set_blocking(wakes, False)
-signal.set_wakeup_fd(wakes)
-for number in signal.SIGHUP, signal.SIGINT, signal.SIGTERM:
-    if signal.getsignal(number) != signal.SIG_IGN:
-        signal.signal(number, lambda number, frame: None)
-mask = os.umask(0)
-os.umask(mask)
-asked = {"argv": sys.argv[2:], "cwd": os.getcwd(), "environment": dict(os.environ), "umask": mask}
-with socket.socket(socket.AF_UNIX) as to:
-    to.connect(sys.argv[1])
-    socket.send_fds(to, [b"."], [0, 1, 2])
-    to.sendall(json.dumps(asked).encode())
-    to.shutdown(socket.SHUT_WR)
-    command = int(to.recv(16))
-    while to not in select.select([to, signals], [], [])[0]:
-        try:
-            os.kill(command, ord(os.read(signals, 1)))
-        except ProcessLookupError:
-            pass
-    status = int(to.recv(16) or 70)
+import _signal, _socket, marshal, posix, select, sys
+signals, wakes = posix.pipe()
+posix.set_blocking(wakes, False)
+_signal.set_wakeup_fd(wakes)
+for number in _signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM:
+    if _signal.getsignal(number) != _signal.SIG_IGN:
+        _signal.signal(number, lambda number, frame: None)
+mask = posix.umask(0)
+posix.umask(mask)
+asked = {"argv": sys.argv[2:], "cwd": posix.getcwdb(), "environment": posix.environ, "umask": mask}
+to = _socket.socket(_socket.AF_UNIX)
+to.connect(sys.argv[1])
+streams = b"".join(stream.to_bytes(4, sys.byteorder) for stream in (0, 1, 2))
+to.sendmsg([b"."], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
+to.sendall(marshal.dumps(asked))
+to.shutdown(_socket.SHUT_WR)
+command = int(to.recv(16))
+while to.fileno() not in select.select([to.fileno(), signals], [], [])[0]:
+    try:
+        posix.kill(command, ord(posix.read(signals, 1)))
+    except ProcessLookupError:
+        pass
+status = int(to.recv(16) or 70)
 if status < 0:
-    if status != -signal.SIGKILL:
-        signal.signal(-status, signal.SIG_DFL)
-    os.kill(os.getpid(), -status)
-os._exit(status)
+    if status != -_signal.SIGKILL:
+        _signal.signal(-status, _signal.SIG_DFL)
+    posix.kill(posix.getpid(), -status)
+posix._exit(status)
 """
+#: Half of what a fork costs is its table of pages, so they had better be few.
+_HUGE_PAGES: Final = {"PYTHONMALLOC": "malloc", "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 #: Packages with everything that commands import when they run.
 _ROOMS: Final = (
     "cli", "columns", "exports", "history", "http", "index", "lookup", "service", "sites", "sources", "state", "sync",
@@ -80,7 +88,7 @@ class QuickCommands:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.users.quick_commands", str(self._socket)],
             cwd=Path(__file__).parents[3],
-            env={**environment, "PYTHONWARNINGS": "ignore"},
+            env={**environment, **_HUGE_PAGES, "PYTHONWARNINGS": "ignore"},
             stdin=subprocess.PIPE,  # whose end is the end of who began it, however that came
             stdout=subprocess.PIPE,
         )
@@ -149,6 +157,19 @@ def _import_everything() -> None:
             if not module.name.endswith("__main__"):
                 with contextlib.suppress(ImportError):  # of an engine that is not installed
                     importlib.import_module(module.name)
+    # Engines clean up what nobody uses, which takes longer than most commands.
+    atexit._clear()
+    for end in (multiprocessing.util._exit_function, weakref.finalize._exitfunc, logging.shutdown):  # type: ignore[attr-defined]
+        atexit.register(end)
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A command: its process, what tells of its end, and who asked for it."""
+
+    process: int
+    end: int
+    caller: socket.socket
 
 
 def _serve(path: str) -> None:
@@ -156,47 +177,57 @@ def _serve(path: str) -> None:
         listening.bind(path)
         listening.listen()
         print("ready", flush=True)
+        ready = select.poll()
+        ready.register(sys.stdin)
+        ready.register(listening, select.POLLIN)
+        running: dict[int, _Running] = {}  # by both descriptors that tell of it
         while True:
-            if sys.stdin in select.select([listening, sys.stdin], [], [])[0]:
-                return
-            with contextlib.suppress(ChildProcessError):  # there are none yet, or no more
-                while os.waitpid(-1, os.WNOHANG)[0]:
-                    pass  # each waited for its command
-            connection, _ = listening.accept()
-            if os.fork() == 0:
-                listening.close()
-                _answer(connection)
-            connection.close()
+            for descriptor, _ in ready.poll():
+                if descriptor == sys.stdin.fileno():
+                    return
+                if descriptor == listening.fileno():
+                    connection, _ = listening.accept()
+                    command = _begun(connection, [listening, *(each.caller for each in running.values())])
+                    if command is None:
+                        continue
+                    running.update({command.end: command, connection.fileno(): command})
+                    ready.register(command.end, select.POLLIN)
+                    ready.register(connection, 0)  # said to have hung up once its caller is gone
+                elif (command := running.get(descriptor)) is not None:
+                    if descriptor != command.end:
+                        os.kill(command.process, signal.SIGKILL)  # what kills the caller is meant for it
+                    _, status = os.waitpid(command.process, 0)
+                    for each in (command.end, command.caller.fileno()):
+                        ready.unregister(each)
+                        del running[each]
+                    os.close(command.end)
+                    with command.caller, contextlib.suppress(OSError):
+                        command.caller.sendall(str(os.waitstatus_to_exitcode(status)).encode())
 
 
-def _answer(connection: socket.socket) -> None:
-    """Run one command in a process of its own, and say how it ended."""
-    _, files, _, _ = socket.recv_fds(connection, 1, 3)
-    asked = json.loads(b"".join(iter(lambda: connection.recv(65536), b"")))
-    command = os.fork()
-    if command == 0:
-        connection.close()
+def _begun(caller: socket.socket, others: list[socket.socket]) -> _Running | None:
+    """Begin what a caller asks for, in a process that has nothing of the others; None if the caller is gone."""
+    _, files, _, _ = socket.recv_fds(caller, 1, 3)
+    asked = b"".join(iter(lambda: caller.recv(65536), b""))
+    process = os.fork() if files and asked else None
+    if process == 0:
+        for each in (caller, *others):
+            each.close()
         for number, file in enumerate(files):
             os.dup2(file, number)
             os.close(file)
-        _become(asked)
-        return
+        _become(marshal.loads(asked))
     for file in files:
         os.close(file)
+    if process is None:
+        caller.close()
+        return None
     with contextlib.suppress(OSError):  # of a caller that is gone
-        connection.sendall(f"{command:16}".encode())
-    ends = select.poll()
-    ends.register(os.pidfd_open(command), select.POLLIN)
-    ends.register(connection, 0)  # said to have hung up once its caller is gone
-    if connection.fileno() in dict(ends.poll()):
-        os.kill(command, signal.SIGKILL)  # what kills the caller is meant for it
-    status = os.waitstatus_to_exitcode(os.waitpid(command, 0)[1])
-    with contextlib.suppress(OSError):
-        connection.sendall(str(status).encode())
-    os._exit(0)
+        caller.sendall(f"{process:16}".encode())
+    return _Running(process, os.pidfd_open(process), caller)
 
 
-def _become(asked: dict[str, Any]) -> None:
+def _become(asked: dict[str, Any]) -> NoReturn:
     """Be the command: it ends as any other program does."""
     # Those of the process that was forked know where its own files were.
     for name, number, mode, more in (
@@ -210,7 +241,7 @@ def _become(asked: dict[str, Any]) -> None:
     os.chdir(asked["cwd"])
     os.umask(asked["umask"])
     os.environ.clear()
-    os.environ.update(asked["environment"])
+    os.environb.update(asked["environment"])
     first, *rest = asked["argv"]
     try:
         if first == "-m":

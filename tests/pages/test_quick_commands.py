@@ -60,6 +60,30 @@ def test_a_program_does_the_same(quick: QuickCommands, tmp_path: Path, text: str
         assert begun == usual
 
 
+@pytest.mark.parametrize("redirection", ["<&-", ">&-", "2>&-", "<&- 2>&-"])
+def test_closed_streams_and_their_encoding_are_those_of_the_caller(
+    quick: QuickCommands, tmp_path: Path, redirection: str
+) -> None:
+    told = tmp_path / "told"
+    text = f"""
+import os, sys
+streams = [getattr(each, "encoding", None) for each in (sys.stdin, sys.stdout, sys.stderr)]
+print("é" if sys.stdin is None else "e")
+first = os.open({str(told)!r}, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+os.write(first, repr((streams, first if first < 3 else None)).encode())
+"""
+    ended = []
+    for python in (quick.python, [sys.executable]):
+        done = subprocess.run(
+            ["/bin/sh", "-c", f'exec "$@" {redirection}', "sh", *python, "-c", text],
+            env={**os.environ, "PYTHONIOENCODING": "iso8859-1"},
+            capture_output=True,
+            check=False,
+        )
+        ended.append((done.returncode, done.stdout, done.stderr.splitlines()[-1:], told.read_bytes()))
+    assert ended[0] == ended[1]
+
+
 def test_our_command_has_its_own_name_and_status(quick: QuickCommands, tmp_path: Path) -> None:
     quick.write(tmp_path)
     done = subprocess.run([str(tmp_path / "geolookup"), "hotle"], capture_output=True, text=True, check=False)

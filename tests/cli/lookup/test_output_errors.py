@@ -25,9 +25,13 @@ def state(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def shell(redirection: str, arguments: list[str], **environ: str) -> subprocess.CompletedProcess[str]:
-    """The command with a redirection, by a shell: it starts as for everybody, since that is when streams are opened."""
+    """The command with a redirection, by a shell.
+
+    The shortest starts as for everybody, since that is when streams are opened.
+    """
+    python = [sys.executable] if arguments == PLAIN else forked()
     return subprocess.run(
-        ["/bin/sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-m", "geolookup", *arguments],
+        ["/bin/sh", "-c", f'exec "$@" {redirection}', "sh", *python, "-m", "geolookup", *arguments],
         capture_output=True,
         text=True,
         check=False,
@@ -92,7 +96,7 @@ def test_a_city_that_the_encoding_does_not_have_is_escaped(arguments: list[str])
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_json_stays_json_in_any_encoding(arguments: list[str], encoding: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "geolookup", *arguments],
+        [*forked(), "-m", "geolookup", *arguments],
         capture_output=True,
         check=True,
         timeout=60,

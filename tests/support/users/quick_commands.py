@@ -40,6 +40,15 @@ from tests.support.examples import WHOLE
 #: It imports what is built into Python alone: the rest would take twice as long as the whole of it does.
 _CLIENT: Final = """\
 import _signal, _socket, marshal, posix, select, sys
+streams = []
+for number in 0, 1, 2:
+    try:
+        posix.fstat(number)
+        streams.append(number)
+    except OSError:
+        pass
+while (number := posix.dup(streams[0])) < 3:
+    pass  # what follows must not take the number of a closed one
 signals, wakes = posix.pipe()
 posix.set_blocking(wakes, False)
 _signal.set_wakeup_fd(wakes)
@@ -48,11 +57,12 @@ for number in _signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM:
         _signal.signal(number, lambda number, frame: None)
 mask = posix.umask(0)
 posix.umask(mask)
-asked = {"argv": sys.argv[2:], "cwd": posix.getcwdb(), "environment": posix.environ, "umask": mask}
+asked = {"argv": sys.argv[2:], "cwd": posix.getcwdb(), "environment": posix.environ, "umask": mask,
+         "streams": streams}
 to = _socket.socket(_socket.AF_UNIX)
 to.connect(sys.argv[1])
-streams = b"".join(stream.to_bytes(4, sys.byteorder) for stream in (0, 1, 2))
-to.sendmsg([b"."], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
+sent = b"".join(stream.to_bytes(4, sys.byteorder) for stream in streams)
+to.sendmsg([b"."], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, sent)])
 to.sendall(marshal.dumps(asked))
 to.shutdown(_socket.SHUT_WR)
 command = int(to.recv(16))
@@ -213,10 +223,7 @@ def _begun(caller: socket.socket, others: list[socket.socket]) -> _Running | Non
     if process == 0:
         for each in (caller, *others):
             each.close()
-        for number, file in enumerate(files):
-            os.dup2(file, number)
-            os.close(file)
-        _become(marshal.loads(asked))
+        _become(marshal.loads(asked), files)
     for file in files:
         os.close(file)
     if process is None:
@@ -227,21 +234,28 @@ def _begun(caller: socket.socket, others: list[socket.socket]) -> _Running | Non
     return _Running(process, os.pidfd_open(process), caller)
 
 
-def _become(asked: dict[str, Any]) -> NoReturn:
-    """Be the command: it ends as any other program does."""
-    # Those of the process that was forked know where its own files were.
-    for name, number, mode, more in (
-        ("stdin", 0, "r", {}),
-        ("stdout", 1, "w", {}),
-        ("stderr", 2, "w", {"buffering": 1, "errors": "backslashreplace"}),
-    ):
-        stream = open(number, mode, closefd=False, **more)  # type: ignore[call-overload]  # noqa: SIM115
-        setattr(sys, name, stream)
-        setattr(sys, f"__{name}__", stream)
+def _become(asked: dict[str, Any], files: list[int]) -> NoReturn:
+    """Be the command, whose streams are these files: it ends as any other program does."""
     os.chdir(asked["cwd"])
     os.umask(asked["umask"])
     os.environ.clear()
     os.environb.update(asked["environment"])
+    encoding = os.environ.get("PYTHONIOENCODING") or None
+    given = dict(zip(asked["streams"], files, strict=True))
+    # Those of the process that was forked know where its own files were.
+    for number, name, mode, more in (
+        (0, "stdin", "r", {}),
+        (1, "stdout", "w", {}),
+        (2, "stderr", "w", {"buffering": 1, "errors": "backslashreplace"}),
+    ):
+        stream = None
+        os.close(number)
+        if number in given:
+            os.dup2(given[number], number)
+            os.close(given[number])
+            stream = open(number, mode, closefd=False, encoding=encoding, **more)  # type: ignore[call-overload]  # noqa: SIM115
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
     first, *rest = asked["argv"]
     try:
         if first == "-m":
@@ -274,8 +288,9 @@ def _end(status: int) -> NoReturn:
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     try:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
     except OSError:
         status = status or 120
     os._exit(status)

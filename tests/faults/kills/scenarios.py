@@ -169,8 +169,8 @@ def facts(home: str) -> Facts:
             match = geo.match(address)
             if match is not None:
                 answers[address] = (tuple(match.geolocation.fields().values()), match.first, match.last, match.layer)
-    editor = Editor(home)
-    places = [laid.place for laid in editor.custom()]
-    places += [place for vrf in editor.vrfs() for place in editor.vrf_places(vrf).values()]
-    custom = sorted((str(place.fields()), tuple(map(str, place.ipblocks))) for place in places)
-    return Facts(answers, (*custom, *sorted(editor.sites()), *sorted(editor.time_zones().items())))
+    with Editor(home).rehearsal() as editor:  # all questions of one opened state: there are thousands of states
+        places = [laid.place for laid in editor.custom()]
+        places += [place for vrf in editor.vrfs() for place in editor.vrf_places(vrf).values()]
+        custom = sorted((str(place.fields()), tuple(map(str, place.ipblocks))) for place in places)
+        return Facts(answers, (*custom, *sorted(editor.sites()), *sorted(editor.time_zones().items())))

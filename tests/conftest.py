@@ -71,14 +71,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop() -> None:
-    # What was collected stays to the end: it is neither looked through each time, nor copied after each fork.
+    # What was collected stays: it is looked through neither each time nor at the end, nor is it copied after each fork.
     gc.freeze()
     gc.set_threshold(10_000)
     gc.enable()
-
-
-def pytest_unconfigure() -> None:
-    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")

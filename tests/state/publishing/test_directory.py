@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partialmethod
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,7 +20,6 @@ from geolookup.model.errors import NoStateError, StateBusyError, StateDamagedErr
 from geolookup.state.base.current import read_current
 from geolookup.state.base.parts import SERVICE
 from geolookup.state.edits.store import Edits
-from geolookup.state.publishing import locks as locks_module
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.run import Run, running
 from geolookup.state.publishing.verify import verify
@@ -197,7 +197,7 @@ def test_a_publish_waits_for_the_one_under_way(home: str, monkeypatch: pytest.Mo
 
 def test_a_publish_does_not_wait_for_ever(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
     publish(home, stamped(1))
-    monkeypatch.setattr(locks_module, "PUBLISH_WAIT_S", 0.0)
+    monkeypatch.setattr(StateDirectory, "publishing", partialmethod(StateDirectory.publishing, wait_s=0.1))
     before = tree(home)
     with held_elsewhere(home, "publish"), pytest.raises(StateBusyError, match="publishing"):
         StateDirectory(home).republish()

@@ -12,7 +12,7 @@ from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
-from tests.console.pages.test_every_page import _AXE, _harm
+from tests.console.pages.test_every_page import _harm, _inaccessible
 from tests.console.rich import HOSTILE
 from tests.support.data.networked import FILES, state
 from tests.support.users import browser as browsers
@@ -152,7 +152,7 @@ def test_it_unfolds_by_the_keyboard_also_with_scripts_off(console: RunningConsol
 
 
 def test_unfolded_it_is_accessible_narrow_and_harmless(
-    console: RunningConsole, hostile: RunningConsole, browser: Any
+    console: RunningConsole, hostile: RunningConsole, browser: Any, full_sweep: bool
 ) -> None:
     wrong: dict[str, Any] = {}
     source, text = browsers.axe(), ""
@@ -174,10 +174,10 @@ def test_unfolded_it_is_accessible_narrow_and_harmless(
                 tab.set_viewport_size({"width": width, "height": 800})
                 if tab.evaluate("document.documentElement.scrollWidth > innerWidth"):
                     wrong[f"{path} {width}"] = "it is wider than the screen"
-                for scheme in ("light", "dark"):
-                    tab.emulate_media(color_scheme=scheme)
-                    if found := tab.evaluate(_AXE, None if scheme == "light" else ["color-contrast"]):
-                        wrong[f"{path} {width} {scheme}"] = found
+            for width in (360, 1280):
+                tab.set_viewport_size({"width": width, "height": 800})
+                if found := _inaccessible(tab, width, full_sweep):
+                    wrong[f"{path} {width}"] = found
             tab.set_viewport_size({"width": 390, "height": 800})
         watched.close()
         assert watched.unwanted == []

@@ -33,17 +33,20 @@ class Ended:
 
 def as_nobody(work: Callable[[], int], group: int = NOBODY, environment: Mapping[str, str] = _ELSEWHERE) -> Ended:
     """Do the work as another user in ``group`` alone; the modules are loaded before, since Python may be root's."""
+    for module in pkgutil.walk_packages(geolookup.cli.__path__, "geolookup.cli."):
+        importlib.import_module(module.name)
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         child = os.fork()
         if child == 0:
             status = 99
             try:
                 nowhere = io.StringIO()
-                with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-                    for module in pkgutil.walk_packages(geolookup.cli.__path__, "geolookup.cli."):
-                        importlib.import_module(module.name)
-                    with contextlib.suppress(Exception):
-                        work()
+                with (
+                    contextlib.redirect_stdout(nowhere),
+                    contextlib.redirect_stderr(nowhere),
+                    contextlib.suppress(Exception),
+                ):
+                    work()  # which loads the rest
                 for variable in _ABOUT_PLACES:
                     os.environ.pop(variable, None)
                 os.environ.update(environment)

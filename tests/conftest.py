@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+import geolookup_data
+from tests.support.data import small_data
 from tests.support.examples import TIMES, WHOLE
 from tests.support.in_memory import folder_in_memory
 from tests.support.users.quick_commands import end_shared
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
 for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, usual)
+
+#: Where the part of the bundled data is that the tests have, for the processes that pytest-xdist starts.
+_SMALL_DATA = "SMALL_BUNDLED_DATA"
 
 # Collecting makes objects by the hundred thousand and drops none: `pytest_runtestloop` has garbage collected again.
 gc.disable()
@@ -67,6 +73,19 @@ def pytest_configure(config: pytest.Config) -> None:
     # For the processes that this one starts, too. What failed tests left is there until the third run after them.
     if "TMPDIR" not in os.environ and (folder := folder_in_memory()) is not None:
         os.environ["TMPDIR"], tempfile.tempdir = folder, None
+    if not config.getoption("--full-sweep"):
+        _have_small_data(config)
+
+
+def _have_small_data(config: pytest.Config) -> None:
+    """Have this process, and those that it starts, find a part of the bundled data for the whole of it."""
+    if (folder := os.environ.get(_SMALL_DATA)) is None:
+        folder = os.environ[_SMALL_DATA] = tempfile.mkdtemp(prefix="geolookup-small-")
+        config.add_cleanup(lambda: shutil.rmtree(folder))
+        config.add_cleanup(lambda: os.environ.pop(_SMALL_DATA))
+        small_data.small_data(Path(folder))
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
+    geolookup_data.__file__ = os.path.join(folder, "geolookup_data", "__init__.py")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -93,6 +112,12 @@ def commands_end() -> Iterator[None]:
     """The process of which commands are forks ends with the tests."""
     yield
     end_shared()
+
+
+@pytest.fixture
+def whole_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of the bundled data, of which other tests have a part."""
+    monkeypatch.setattr(geolookup_data, "__file__", small_data.WHOLE)
 
 
 @pytest.fixture

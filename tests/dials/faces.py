@@ -39,6 +39,7 @@ class OverHttp:
     def __init__(self, upstream: Upstream) -> None:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # else the second of two writes waits for the client, which waits too
 
             def _answer(self) -> None:
                 length = int(self.headers.get("content-length") or 0)

@@ -62,6 +62,7 @@ def serving(folder: Path) -> Iterator[Served]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # else the second of two writes waits for the client, which waits too
 
         def handle(self) -> None:
             with suppress(ConnectionError):  # it hung up

@@ -137,8 +137,9 @@ _TYPED = (["8.8.8.8"], ["top", "-"], ["custom", "list"])
 
 
 def _program(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """A program in Python with this environment alone."""
+    """A program in Python with this environment alone, and the bundled data of all tests."""
     command = [sys.executable, "-c", code]
+    environment = {"PYTHONPATH": os.environ.get("PYTHONPATH", ""), **environment}
     return subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL
     )

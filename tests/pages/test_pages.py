@@ -1,6 +1,7 @@
 """The README and each guide, run as they stand there: every block of shell and Python, in order, on a fresh state."""
 
 import itertools
+import os
 import re
 import shutil
 from dataclasses import dataclass
@@ -43,7 +44,7 @@ def reader(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder = tmp_path_factory.mktemp("first")
     environment, quick = {}, None
     if not request.config.getoption("--full-sweep"):
-        environment, quick = request.getfixturevalue("small"), request.getfixturevalue("quick")
+        environment, quick = {"PYTHONPATH": os.environ["PYTHONPATH"]}, request.getfixturevalue("quick")
     with PageShell(folder / "reader", environment=environment, quick=quick) as shell:
         shell.answer("geolookup 8.8.8.8\n", "the first lookup on a machine")
     return Reader(environment, quick, Path(shell.state))

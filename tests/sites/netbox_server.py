@@ -185,6 +185,7 @@ class NetBoxServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # else the second of two writes waits for the client, which waits too
 
             def do_GET(self) -> None:
                 with outer._lock:

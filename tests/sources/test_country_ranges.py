@@ -45,7 +45,7 @@ def test_a_bad_row_is_refused_by_its_line(tmp_path: Path, row: str) -> None:
         list(read_country_ranges(path))
 
 
-def test_the_bundled_ranges_are_whole_and_canonical() -> None:
+def test_the_bundled_ranges_are_whole_and_canonical(whole_data: None) -> None:
     rows = list(read_country_ranges(bundled_ranges_path()))
     assert (len(rows), len({row.country for row in rows})) == (207564, 237)
     for row in rows[::997]:

@@ -207,7 +207,7 @@ def test_on_a_narrow_terminal_the_numbers_stay_whole(top: Command, monkeypatch: 
 
 def test_bars_are_of_what_the_terminal_can_show() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "geolookup", "top"], input=b"8.8.8.8\n", capture_output=True, check=True, timeout=60,
+        [*forked(), "-m", "geolookup", "top"], input=b"8.8.8.8\n", capture_output=True, check=True, timeout=60,
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
     )  # fmt: skip
     assert b"#" * 24 in done.stdout

@@ -108,7 +108,10 @@ class Flips:
         try:
             with geolookup.open(self._home) as geo:
                 answers = ask(geo)
-                recovered = geo.status().problem is not None
+                recovered = geo.problem is not None
+                # A status asks for a lot besides, which takes longer than all the rest.
+                if sum(self.outcomes.values()) % 10 == 0 and (geo.status().problem is not None) != recovered:
+                    self.bad.append(f"{damage}: the status says something else than the lookups")
         except GeoLookupError:
             self.outcomes["refused"] += 1
             return

@@ -226,7 +226,7 @@ def test_a_missing_file_is_named(store: Store, tmp_path: Path) -> None:
         load_files(store, [tmp_path / "nowhere.csv"])
 
 
-def test_the_bundled_data_are_237_countries_with_207564_blocks(tmp_path: Path) -> None:
+def test_the_bundled_data_are_237_countries_with_207564_blocks(tmp_path: Path, whole_data: None) -> None:
     """In a file: what PostgreSQL makes of a hundred thousand rows is shown by the long lists of `test_stream.py`."""
     with Store.open(tmp_path / "service.db") as store:
         assert load_files(store, [bundled_ranges_path()]) == Loaded(

@@ -142,20 +142,23 @@ class QuickCommands:
 _shared: list[QuickCommands] = []
 
 
+def shared() -> QuickCommands:
+    """One process of imports for all tests of this process."""
+    if not _shared:
+        _shared.append(QuickCommands({k: v for k, v in os.environ.items() if not k.startswith("GEOLOOKUP_")}))
+    return _shared[0]
+
+
 def forked() -> list[str]:
-    """What a test begins its commands with instead of ``sys.executable``: one process of imports does for all tests.
+    """What a test begins its commands with instead of ``sys.executable``.
 
     With ``--full-sweep`` it is ``sys.executable``: each command begins from nothing.
     """
-    if settings.get_current_profile_name() == WHOLE:
-        return [sys.executable]
-    if not _shared:
-        _shared.append(QuickCommands({k: v for k, v in os.environ.items() if not k.startswith("GEOLOOKUP_")}))
-    return _shared[0].python
+    return [sys.executable] if settings.get_current_profile_name() == WHOLE else shared().python
 
 
 def end_shared() -> None:
-    """End what `forked` began."""
+    """End what `shared` began."""
     while _shared:
         _shared.pop().stop()
 

@@ -31,8 +31,8 @@ def on_terminal(
 
     Each of ``answers`` is (text, what is typed once the text stands on the terminal).
     """
-    # What is typed, Ctrl-C above all, meets a process as people start it: the terminal is its own.
-    python = [sys.executable] if answers else forked()
+    # Ctrl-C meets a process as people start it: the terminal is its own.
+    python = [sys.executable] if any("\x03" in typed for _, typed in answers) else forked()
     main, side = pty.openpty()
     termios.tcsetwinsize(side, (24, columns))
     process = subprocess.Popen(

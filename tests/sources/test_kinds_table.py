@@ -1,16 +1,11 @@
 """The table of `kinds_table`, on few rows: every kind is in it, and no answer is wrong."""
 
-import gzip
 from pathlib import Path
 
 import pytest
 
 from geolookup.settings.source import KIND_NAMES, SourceSettings
 from geolookup.settings.table import Settings
-from geolookup.sources import detect
-from geolookup.sources.bundled import bundled_ranges_path
-from geolookup.sync.pull import file as pulled_file
-from tests.sources import kinds_table
 from tests.sources.kinds_table import OF_NETWORKS, expected, table, tried
 from tests.support.data import kind_files
 from tests.support.data.kind_files import Known, Place
@@ -18,17 +13,6 @@ from tests.support.data.kind_files import Known, Place
 MMDB = Path(__file__).parents[1] / "data" / "mmdb"
 
 
-@pytest.fixture
-def few_ranges(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The bundled file with every hundredth of its ranges: `test_kinds` reads all of them."""
-    path = tmp_path / "few.csv.gz"
-    with gzip.open(bundled_ranges_path(), "rt") as whole, gzip.open(path, "wt") as few:
-        few.writelines(line for at, line in enumerate(whole) if at % 100 == 0)
-    for module in (kinds_table, detect, pulled_file):
-        monkeypatch.setattr(module, "bundled_ranges_path", lambda: str(path))
-
-
-@pytest.mark.usefixtures("few_ranges")
 def test_every_kind_answers_for_its_file_as_what_it_was_made_of() -> None:
     files = [str(MMDB / name) for name in ("GeoLite2-City-Test.mmdb", "GeoIP2-Country-Test.mmdb")]
     found = list(table(150, files))

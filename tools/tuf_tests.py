@@ -47,6 +47,7 @@ class Handler(BaseHTTPRequestHandler):
     """One request."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else the second of two writes waits for the client, which waits too
 
     def do_GET(self) -> None:
         """Answer as the repository does."""

@@ -2,8 +2,8 @@
 
 Half of the time of most commands is imports, and a page has dozens of commands. One process imports everything once;
 a command is a fork of it that gets its caller's arguments, folder, environment and open files, is sent the signals of
-who wants to end it, and ends as its caller sees it end. A test whose subject is the start itself (what is imported,
-streams that are closed, how much memory is taken) starts a process as everybody does, with ``sys.executable``.
+who wants to end it, and ends as its caller sees it end. A test whose subject is the start itself (what is imported, how
+much memory is taken) starts a process as everybody does, with ``sys.executable``.
 """
 
 import atexit
@@ -195,37 +195,38 @@ def _serve(path: str) -> None:
         ready.register(listening, select.POLLIN)
         running: dict[int, _Running] = {}  # by both descriptors that tell of it
         while True:
-            for descriptor, _ in ready.poll():
-                if descriptor == sys.stdin.fileno():
-                    return
-                if descriptor == listening.fileno():
-                    connection, _ = listening.accept()
-                    command = _begun(connection, [listening, *(each.caller for each in running.values())])
-                    if command is None:
-                        continue
+            descriptor, _ = ready.poll()[0]  # one at a time: what another tells of may be gone after it
+            if descriptor == sys.stdin.fileno():
+                return
+            if descriptor == listening.fileno():
+                connection, _ = listening.accept()
+                if (command := _begun(connection, listening, running)) is not None:
                     running.update({command.end: command, connection.fileno(): command})
                     ready.register(command.end, select.POLLIN)
                     ready.register(connection, 0)  # said to have hung up once its caller is gone
-                elif (command := running.get(descriptor)) is not None:
-                    if descriptor != command.end:
-                        os.kill(command.process, signal.SIGKILL)  # what kills the caller is meant for it
-                    _, status = os.waitpid(command.process, 0)
-                    for each in (command.end, command.caller.fileno()):
-                        ready.unregister(each)
-                        del running[each]
-                    os.close(command.end)
-                    with command.caller, contextlib.suppress(OSError):
-                        command.caller.sendall(str(os.waitstatus_to_exitcode(status)).encode())
+                continue
+            command = running[descriptor]
+            if descriptor != command.end:
+                os.kill(command.process, signal.SIGKILL)  # what kills the caller is meant for it
+            _, status = os.waitpid(command.process, 0)
+            for each in (command.end, command.caller.fileno()):
+                ready.unregister(each)
+                del running[each]
+            os.close(command.end)
+            with command.caller, contextlib.suppress(OSError):
+                command.caller.sendall(str(os.waitstatus_to_exitcode(status)).encode())
 
 
-def _begun(caller: socket.socket, others: list[socket.socket]) -> _Running | None:
+def _begun(caller: socket.socket, listening: socket.socket, others: Mapping[int, _Running]) -> _Running | None:
     """Begin what a caller asks for, in a process that has nothing of the others; None if the caller is gone."""
     _, files, _, _ = socket.recv_fds(caller, 1, 3)
     asked = b"".join(iter(lambda: caller.recv(65536), b""))
     process = os.fork() if files and asked else None
     if process == 0:
-        for each in (caller, *others):
+        for each in (caller, listening):
             each.close()
+        for descriptor in others:
+            os.close(descriptor)
         _become(marshal.loads(asked), files)
     for file in files:
         os.close(file)

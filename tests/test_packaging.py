@@ -22,7 +22,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 NAMED = {"backports": "backports.zstd", "prometheus_client": "prometheus-client", "vl_convert": "vl-convert-python"}
 NOT_DECLARED = {"_typeshed", "typing_extensions", "compression", "django"}
 #: Whose insides are used, so that a minor release may break it.
-INSIDES = {"geoip2", "h11", "httpcore", "httptools", "httpx", "sqlite-utils", "uvicorn"}
+INSIDES = {"geoip2", "h11", "httpcore", "httptools", "httpx", "uvicorn"}
 
 NO_DEPENDENCIES = """
 import sys

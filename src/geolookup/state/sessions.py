@@ -7,8 +7,9 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from sqlite3 import Connection
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from geolookup.model.errors import EditError, StateBusyError, StateDamagedError, StateError
 from geolookup.state.base.current import Current
@@ -20,10 +21,6 @@ from geolookup.state.edits.session import EditSession, Left, Lists
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.locks import PUBLISH_WAIT_S
 from geolookup.state.publishing.publish import Publish, publishing
-
-if TYPE_CHECKING:
-    from sqlite_utils import Database
-
 
 _log = logging.getLogger("geolookup")
 
@@ -220,7 +217,7 @@ class Sessions:
 
         return self._steadily(ask)
 
-    def _begin(self, database: "Database", current: Current) -> EditSession:
+    def _begin(self, database: Connection, current: Current) -> EditSession:
         session = EditSession(database, current, self._lists, self._left)
         if session.outbox.head < current.edits or session.outbox.counter < current.pushed:
             raise self._directory.edits.gone_back()

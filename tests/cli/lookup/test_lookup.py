@@ -23,7 +23,7 @@ SRC = Path(__file__).parents[3] / "src"
 HEAVY = {
     "bisect", "click", "dataclasses", "geolookup.lookup.engine", "geolookup.model.types", "geolookup.settings.table",
     "httpx", "json", "logging", "msgspec", "netaddr", "numpy", "pathlib", "platformdirs", "re", "rich", "socket",
-    "sqlite3", "sqlite_utils", "tomllib", "typing",
+    "sqlite3", "tomllib", "typing",
 }  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from geolookup.model.errors import (
     StateUnwritableError,
 )
 from geolookup.state.base.sqlite import sqlite_errors
+from geolookup.state.edits.outbox.schema import insert
 from geolookup.state.edits.store import Edits
 
 
@@ -76,14 +77,14 @@ def test_a_transaction_whose_body_raises_leaves_nothing(edits: Edits) -> None:
 
     def fail() -> None:
         with edits.transaction() as database:
-            database.table("history").insert(row)
+            insert(database, "history", row)
             raise KeyError
 
     with pytest.raises(KeyError):
         fail()
     assert Path(edits.path).read_bytes() == before
     with edits.transaction() as database:
-        database.table("history").insert(row)
+        insert(database, "history", row)
     assert [line["what"] for line in edits.history()] == ["first", "second"]
 
 
@@ -100,7 +101,7 @@ def test_the_rollback_journal_and_full_synchronisation_are_set(edits: Edits) -> 
             name: database.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("journal_mode", "synchronous", "foreign_keys")
         }
-        database.table("history").insert({"at": "", "what": "x", "outcome": ""})
+        insert(database, "history", {"at": "", "what": "x", "outcome": ""})
         # The very journal, while the transaction is open: a write-ahead log would be another file.
         assert sorted(os.listdir(os.path.dirname(edits.path))) == ["edits.db", "edits.db-journal"]
         assert stat.S_IMODE(os.stat(edits.path + "-journal").st_mode) == 0o600
@@ -280,7 +281,8 @@ def test_a_damaged_file_is_refused_with_what_to_do_and_left_as_it_is(edits: Edit
 def test_a_damaged_page_is_found_by_the_check(edits: Edits) -> None:
     edits.record("first", "done")
     with edits.transaction() as database:
-        database.table("history").insert_all({"at": "", "what": "x" * 200, "outcome": ""} for _ in range(200))
+        for _ in range(200):
+            insert(database, "history", {"at": "", "what": "x" * 200, "outcome": ""})
     edits.check()
     data = bytearray(Path(edits.path).read_bytes())
     data[-4096:] = b"\x11" * 4096

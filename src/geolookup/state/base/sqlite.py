@@ -4,6 +4,7 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from geolookup.base import disk
 from geolookup.base.reasons import reason
@@ -58,6 +59,12 @@ def ours(error: sqlite3.Error | sqlite3.Warning, path: str, *, advice: Callable[
             return StateUnwritableError(f"{path}: {files.FULL}")
         return StateUnwritableError(f"{path}: {reason(error)}: check the disk's space, and the file's owner and mode")
     return StateDamagedError(f"{path}: {reason(error)}{advice()}")
+
+
+def by_name(found: sqlite3.Cursor) -> list[dict[str, Any]]:
+    """The rows of a question, each with its values by the names of the columns."""
+    names = [column[0] for column in found.description]
+    return [dict(zip(names, row, strict=True)) for row in found]
 
 
 def create_private(path: str) -> None:

@@ -1,15 +1,12 @@
 """The names of sites, and their time zones: local knowledge, of which no service hears."""
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
+from sqlite3 import Connection
 
 from geolookup.state.base.clock import now_text
 from geolookup.state.edits.outbox.kept import LIVING
 from geolookup.state.edits.outbox.schema import insert
 from geolookup.state.edits.steps import Named
-
-if TYPE_CHECKING:
-    from sqlite_utils import Database
 
 
 def local_facts(name: str, time_zone: str) -> Mapping[str, str]:
@@ -32,7 +29,7 @@ class SiteNames:
     Each stands with the number that its geolocation has on this machine: the service's later one does not touch it.
     """
 
-    def __init__(self, database: "Database") -> None:
+    def __init__(self, database: Connection) -> None:
         self._database = database
 
     def all(self) -> dict[str, Named]:
@@ -55,7 +52,7 @@ class SiteNames:
 
     def by_hand(self) -> set[str]:
         """The names that no file has had so far."""
-        return {row["name"] for row in self._database.query("SELECT name FROM sites WHERE file = ?", (BY_HAND,))}
+        return {name for (name,) in self._database.execute("SELECT name FROM sites WHERE file = ?", (BY_HAND,))}
 
     def belong(self, names: Collection[str], file: str) -> None:
         """Note that these names are a file's now, if they were given by hand."""

@@ -1,6 +1,7 @@
 """The data of one transaction of edits: the outbox, and the custom layer as the edits leave it."""
 
 from collections.abc import Collection, Mapping, Sequence
+from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -25,8 +26,6 @@ from geolookup.state.edits.vrfs import VrfPlaces
 from geolookup.state.generations.cache import Cache, digest
 
 if TYPE_CHECKING:
-    from sqlite_utils import Database
-
     from geolookup.state.generations.cities import City
 
 
@@ -88,7 +87,7 @@ class EditSession:
     publish.
     """
 
-    def __init__(self, database: "Database", current: Current, lists: Lists, left: Left | None) -> None:
+    def __init__(self, database: Connection, current: Current, lists: Lists, left: Left | None) -> None:
         self._database = database
         self.ledger = Ledger(database)
         self.outbox = self.ledger.outbox

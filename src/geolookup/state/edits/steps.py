@@ -7,16 +7,16 @@ regardless of what became of its edits since.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from sqlite3 import Connection
+from typing import Any, NamedTuple
 
 from geolookup.model.errors import EditError
 from geolookup.state.base.actor import who
+from geolookup.state.base.sqlite import by_name
 from geolookup.state.edits.outbox.payload import read_content
 from geolookup.state.edits.outbox.row import decoded
+from geolookup.state.edits.outbox.schema import keep_setting
 from geolookup.state.edits.places.place import Content
-
-if TYPE_CHECKING:
-    from sqlite_utils import Database
 
 #: The word of the history for an edit of a place of a VRF.
 VRF_PLACE = "vrf_place"
@@ -92,7 +92,7 @@ _APPLIED = "applied:"
 class Steps:
     """The steps, within one transaction of edits.db; ``own`` is that of this transaction, if it has one."""
 
-    def __init__(self, database: "Database", own: int | None = None) -> None:
+    def __init__(self, database: Connection, own: int | None = None) -> None:
         self._database = database
         self._own = own
 
@@ -103,8 +103,8 @@ class Steps:
         sql = "SELECT * FROM history WHERE id > ? AND at > ? AND step IS NOT NULL AND step IS NOT ?"
         if place is not None:
             sql += " AND place IN (SELECT ?4 UNION SELECT former FROM renumbered WHERE place = ?4)"
-        found = self._database.query(f"{sql} ORDER BY id", (after, since, self._own, *([place] if place else [])))
-        lines = [self._line(row) for row in found if row["before"] is not None or row["after"] is not None]
+        found = self._database.execute(f"{sql} ORDER BY id", (after, since, self._own, *([place] if place else [])))
+        lines = [self._line(row) for row in by_name(found) if row["before"] is not None or row["after"] is not None]
         return [line for line in lines if place in (None, line.place)]
 
     def now(self, place: int, line: int | None = None) -> int:
@@ -128,7 +128,7 @@ class Steps:
         return next((int(number) for (number,) in self._database.execute(sql, (moment,))), None)
 
     def _newest_line(self) -> int:
-        return next(int(row["id"] or 0) for row in self._database.query("SELECT max(id) AS id FROM history"))
+        return int(self._database.execute("SELECT max(id) FROM history").fetchone()[0] or 0)
 
     def applied(self, vrf: str) -> int | None:
         """The line after which a file was applied last, and not undone, to a VRF or (``""``) the global table.
@@ -145,12 +145,12 @@ class Steps:
         known, newest = self._applies(vrf), self._newest_line()
         if [newest, who()] not in [[line, user] for line, _, user in known]:
             known = [*known, (newest, self._own, who())][-_MOST_APPLIES:]
-            self._database.table("settings").upsert({"name": _APPLIED + vrf, "value": json.dumps(known)}, pk="name")
+            keep_setting(self._database, _APPLIED + vrf, json.dumps(known))
 
     def _applies(self, vrf: str) -> list[tuple[int, int | None, str]]:
         sql = "SELECT value FROM settings WHERE name = ?"
         return [
-            tuple(each) for row in self._database.query(sql, (_APPLIED + vrf,)) for each in json.loads(row["value"])
+            tuple(each) for (value,) in self._database.execute(sql, (_APPLIED + vrf,)) for each in json.loads(value)
         ]
 
     def _stands(self, step: int | None) -> bool:
@@ -160,7 +160,7 @@ class Steps:
     def newest(self, count: int) -> list[Step]:
         """The newest steps, the newest first, that neither undid others nor were undone."""
         sql = "SELECT id FROM steps WHERE undoes IS NULL AND undone_by IS NULL ORDER BY id DESC LIMIT ?"
-        return [self._read(int(row["id"])) for row in self._database.query(sql, (count,))]
+        return [self._read(int(number)) for (number,) in self._database.execute(sql, (count,))]
 
     def of(self, number: int, place: int | None = None) -> tuple[Step, bool]:
         """The step of this number, or what it did to one ``place``; and whether that is all of it.
@@ -190,7 +190,7 @@ class Steps:
 
     def _read(self, number: int) -> Step:
         sql = "SELECT * FROM history WHERE step = ? ORDER BY id"
-        lines = [self._line(row) for row in self._database.query(sql, (number,))]
+        lines = [self._line(row) for row in by_name(self._database.execute(sql, (number,)))]
         names: dict[str, tuple[Named | None, Named | None]] = {}
         for name, (was, became) in (each for line in lines for each in line.names.items()):
             names[name] = names.get(name, (was,))[0], became

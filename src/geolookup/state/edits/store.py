@@ -7,7 +7,7 @@ import shlex
 import sqlite3
 import threading
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from geolookup.base import disk
@@ -22,6 +22,7 @@ from geolookup.state.base.sqlite import (
     ERRORS,
     QUESTION_WAIT_S,
     RUN_WAIT_S,
+    by_name,
     copy,
     create_private,
     ours,
@@ -33,10 +34,6 @@ from geolookup.state.edits.outbox.history import insert_history
 from geolookup.state.edits.outbox.kept import require_sound
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.outbox import Outbox
-
-if TYPE_CHECKING:
-    from sqlite_utils import Database
-
 
 #: The size up to which each edit is backed up, and after how many seconds a backup is an old one.
 _SMALL_BYTES = 1 << 20
@@ -112,7 +109,7 @@ class Edits:
             yield connection
 
     @contextlib.contextmanager
-    def transaction(self, *, wait_s: float = RUN_WAIT_S, may_be_new: bool = True) -> Iterator["Database"]:
+    def transaction(self, *, wait_s: float = RUN_WAIT_S, may_be_new: bool = True) -> Iterator[sqlite3.Connection]:
         """One durable transaction: ``BEGIN IMMEDIATE``, then commit, or roll back if the body raises.
 
         ``may_be_new`` is false if there were edits: then there must be a file.
@@ -121,15 +118,12 @@ class Edits:
         :raises StateTooNewError: if a newer release, or a build before the first, made the file; nothing was touched
         :raises StateDamagedError: if it is damaged: with the command that restores the newest backup
         """
-        from sqlite_utils import Database
-
         if not may_be_new:
             self._require_there()
         elif not self.exists():
             with files.file_errors(self.path), contextlib.suppress(FileExistsError):
                 create_private(self.path)
         with self._sqlite_errors(), self._connected(wait_s) as connection:
-            database = Database(connection, execute_plugins=False)
             known = self._version(connection)  # before the journal's mode is set, which is written into the file
             # The rollback journal, not WAL: SQLite before 3.51.3 can corrupt a WAL database that several
             # processes write to.
@@ -148,8 +142,8 @@ class Edits:
                 if not known:
                     schema.create(connection)
                 seal.keep(connection)
-                with self._explained(database):
-                    yield database
+                with self._explained(connection):
+                    yield connection
                 seal.write(connection)
             except BaseException as error:
                 if connection.in_transaction:
@@ -160,7 +154,7 @@ class Edits:
             connection.execute("COMMIT")
 
     @contextlib.contextmanager
-    def reading(self, *, wait_s: float = QUESTION_WAIT_S) -> Iterator["Database"]:
+    def reading(self, *, wait_s: float = QUESTION_WAIT_S) -> Iterator[sqlite3.Connection]:
         """One transaction that only reads: it needs no write lock, and creates no file.
 
         It and a writer wait for each other during a commit only: keep it short. ``wait_s`` is how long this one waits.
@@ -170,8 +164,6 @@ class Edits:
         :raises StateTooNewError: if a newer release, or a build before the first, made the file
         :raises StateDamagedError: if it is damaged: with the command that restores the newest backup
         """
-        from sqlite_utils import Database
-
         with self._sqlite_errors(), contextlib.ExitStack() as opened:
             connection: sqlite3.Connection | None = None
             if self.exists():
@@ -181,23 +173,19 @@ class Edits:
                 schema.create(connection)
             connection.execute("BEGIN")
             opened.callback(lambda: connection.in_transaction and connection.execute("ROLLBACK"))
-            database = Database(connection, execute_plugins=False)
-            with self._explained(database):
-                yield database
+            with self._explained(connection):
+                yield connection
 
     @contextlib.contextmanager
-    def rehearsing(self) -> Iterator["Database"]:
+    def rehearsing(self) -> Iterator[sqlite3.Connection]:
         """A copy in memory of what is there: what is written to it is gone at the end. The errors are `reading`'s."""
-        from sqlite_utils import Database
-
         with contextlib.closing(_in_memory()) as copy:
             with self.reading() as database:
-                database.conn.backup(copy)
+                database.backup(copy)
             copy.execute("PRAGMA foreign_keys = on")
             copy.execute("BEGIN")
-            copied = Database(copy, execute_plugins=False)
-            with self._sqlite_errors(), self._explained(copied):
-                yield copied
+            with self._sqlite_errors(), self._explained(copy):
+                yield copy
 
     @contextlib.contextmanager
     def _sqlite_errors(self) -> Iterator[None]:
@@ -207,7 +195,7 @@ class Edits:
             raise ours(error, self.path, advice=self._restoring) from error
 
     @contextlib.contextmanager
-    def _explained(self, database: "Database") -> Iterator[None]:
+    def _explained(self, database: sqlite3.Connection) -> Iterator[None]:
         """Blame a row that is not what was written, if there is one, for an error in the use of the file."""
         try:
             yield
@@ -216,7 +204,7 @@ class Edits:
                 raise
             try:
                 require_sound(database)
-                if not seal.is_whole(database.conn):
+                if not seal.is_whole(database):
                     raise self._to_go_on(_CHANGED)
             except EditsDamagedError as damage:
                 raise damage from error
@@ -234,14 +222,14 @@ class Edits:
         if not self.exists():
             return
         with self.reading() as database:
-            if found := wrong_in(database.conn):
+            if found := wrong_in(database):
                 raise self._damaged(f"is damaged ({found})")
             require_sound(database)
             outbox = Outbox(database)
             if in_order and outbox.counter < (newest := outbox.newest_mark()):
                 what = f"counts {outbox.counter} marks, and an edit has mark {newest}: a value in it was changed"
                 raise self._to_go_on(what)
-            if sealed and not seal.is_whole(database.conn):
+            if sealed and not seal.is_whole(database):
                 raise self._to_go_on(_CHANGED)
 
     def is_ours(self) -> bool:
@@ -416,9 +404,9 @@ class Edits:
             return []
         with self.reading() as database:
             numbers = [locid for locid in locids or () if -END_OF_INTEGERS <= locid < END_OF_INTEGERS]
-            where = None if locids is None else f"locid IN ({', '.join('?' * len(numbers))})"
-            table = database.table("history")
-            rows = list(table.rows_where(where, numbers, order_by="id DESC", limit=newest))[::-1]
+            where = "" if locids is None else f"WHERE locid IN ({', '.join('?' * len(numbers))})"
+            sql = f"SELECT * FROM history {where} ORDER BY id DESC LIMIT ?"  # noqa: S608 - numbers are parameters
+            rows = by_name(database.execute(sql, (*numbers, -1 if newest is None else newest)))[::-1]
             undone, undoes = _undone(database)
         try:
             for row in rows:
@@ -435,7 +423,7 @@ class Edits:
 
 
 def _undone(
-    database: "Database",
+    database: sqlite3.Connection,
 ) -> tuple[dict[tuple[int, int | None], dict[str, str]], dict[int, dict[str, str]]]:
     """Who undid each step and when, by its number and the place, None for all of it; and whose step each undoes."""
     sql = (
@@ -443,11 +431,12 @@ def _undone(
         "WHERE undoes IS NOT NULL GROUP BY steps.id, place"
     )
     undone: dict[tuple[int, int | None], dict[str, str]] = {}
-    whole = {row["id"]: row["undone_by"] for row in database.query("SELECT id, undone_by FROM steps WHERE undone_by")}
-    for row in database.query(sql.format("steps.id")):
+    whole = dict(database.execute("SELECT id, undone_by FROM steps WHERE undone_by"))
+    for row in by_name(database.execute(sql.format("steps.id"))):
         said = {"who": row["who"], "at": row["at"]}
         undone |= {(number, None): said for number, by in whole.items() if by == row["id"]}
         if row["id"] not in whole:
             undone[row["undoes"], row["place"]] = said
-    undoes = {row["id"]: {"who": row["who"], "at": row["at"]} for row in database.query(sql.format("steps.undoes"))}
+    found = by_name(database.execute(sql.format("steps.undoes")))
+    undoes = {row["id"]: {"who": row["who"], "at": row["at"]} for row in found}
     return undone, undoes

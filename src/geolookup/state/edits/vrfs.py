@@ -5,7 +5,7 @@ A place is known by its VRF and its name. Its number lies below those of all oth
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from sqlite3 import Connection
 
 from geolookup.model.types import PROVISIONAL_LOCID, Geolocation, IPBlock
 from geolookup.state.edits.names import local_facts
@@ -15,9 +15,6 @@ from geolookup.state.edits.outbox.payload import content_column, described, geol
 from geolookup.state.edits.outbox.schema import insert
 from geolookup.state.edits.places.place import Content
 from geolookup.state.edits.steps import VRF_PLACE
-
-if TYPE_CHECKING:
-    from sqlite_utils import Database
 
 #: The number of the first place of a VRF; the others follow downwards.
 FIRST_LOCID = 2 * PROVISIONAL_LOCID
@@ -34,7 +31,7 @@ class VrfPlaces:
     ``step`` gives the number of the step that changes belong to: a new one, if it is not given.
     """
 
-    def __init__(self, database: "Database", outbox: Outbox, step: Callable[[], int] | None = None) -> None:
+    def __init__(self, database: Connection, outbox: Outbox, step: Callable[[], int] | None = None) -> None:
         self._database = database
         self._outbox = outbox
         self._step: Callable[[], int] = partial(begin_step, database) if step is None else step
@@ -47,7 +44,7 @@ class VrfPlaces:
 
     def revisions(self) -> dict[str, int]:
         """The names of the VRFs, each with the counter of edits when it changed last."""
-        return {row["name"]: row["edits"] for row in self._database.query("SELECT name, edits FROM vrfs")}
+        return dict(self._database.execute("SELECT name, edits FROM vrfs"))
 
     def _rows(self, vrf: str, name: str | None = None) -> Iterator[tuple[int, str, str, str]]:
         sql = "SELECT id, name, content, time_zone FROM vrf_places WHERE vrf = ? AND name = ifnull(?, name) ORDER BY id"
@@ -93,7 +90,7 @@ class VrfPlaces:
             locid = locid_of_row(insert(self._database, "vrf_places", values))
         else:
             sql = "UPDATE vrf_places SET content = ?, time_zone = ? WHERE vrf = ? AND name = ?"
-            self._database.conn.execute(sql, (column, zone, vrf, name))
+            self._database.execute(sql, (column, zone, vrf, name))
             locid = before.locid
         self._record(vrf, name, locid, (before, had), (content, zone))
         return locid
@@ -102,7 +99,7 @@ class VrfPlaces:
         """Remove a place; a VRF without any stays known, and its addresses are those of the global table."""
         self._touch(vrf)
         had = self.time_zones(vrf, name).get(name, "")
-        self._database.conn.execute("DELETE FROM vrf_places WHERE vrf = ? AND name = ?", (vrf, name))
+        self._database.execute("DELETE FROM vrf_places WHERE vrf = ? AND name = ?", (vrf, name))
         self._record(vrf, name, before.locid, (before, had), (None, ""))
 
     def _touch(self, vrf: str) -> None:
@@ -110,7 +107,7 @@ class VrfPlaces:
             return
         self._outbox.touch()
         sql = "INSERT INTO vrfs (name, edits) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET edits = excluded.edits"
-        self._database.conn.execute(sql, (vrf, self._outbox.head))
+        self._database.execute(sql, (vrf, self._outbox.head))
         self._touched.add(vrf)
 
     def _record(

@@ -152,7 +152,7 @@ def prepared(temporary: Edits, current: Current | None, *, pushed_since: bool = 
         # A list begins after its push: what is acknowledged from now on is newer than that, too.
         listed = max(Begun.of(record).counter for record in (current.published, *current.sources))
     with temporary.transaction() as database:
-        seal.renew(database.conn)  # a person may have said that it is to be taken as it is
+        seal.renew(database)  # a person may have said that it is to be taken as it is
         ledger = Ledger(database)
         outbox = ledger.outbox
         pushed_since = pushed_since or outbox.counter < pushed

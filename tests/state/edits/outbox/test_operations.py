@@ -17,6 +17,7 @@ from geolookup.state.edits.outbox.operations import (
     read_intent,
 )
 from geolookup.state.edits.outbox.payload import values_of, written
+from geolookup.state.edits.outbox.schema import update
 from geolookup.state.edits.places.place import Content, Intent
 from geolookup.state.publishing.directory import StateDirectory
 from tests.state.edits.editing import BERLIN, DEFAULTS
@@ -85,7 +86,7 @@ def test_a_row_that_cannot_be_read_is_an_error_and_never_another_kind_of_edit(
         if isinstance(changes, dict):
             ((intent,),) = database.execute("SELECT intent FROM outbox").fetchall()
             columns = {"intent": json.dumps(json.loads(intent) | changes)}
-        database.table("outbox").update(1, columns)
+        update(database, "outbox", 1, columns)
     for question in (editor.outbox, lambda: editor.edit(1), lambda: editor.retry(1)):
         with pytest.raises(StateDamagedError, match=r"edit 1 is damaged.*geolookup outbox restore"):
             question()

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from sqlite_utils import Database
 
 from geolookup.settings.table import Settings
 from geolookup.state.base import clock as clock_module
@@ -137,7 +136,7 @@ class World:
     def places(self) -> list[Kept]:
         """All places of which something is open."""
         with contextlib.closing(sqlite3.connect(self.directory.edits.path)) as connection:
-            return [*Ledger(Database(connection, execute_plugins=False)).read(OPEN).values()]
+            return [*Ledger(connection).read(OPEN).values()]
 
     def counter(self) -> int:
         """The counter of the last mark of edits.db, 0 if there is none."""
@@ -170,7 +169,7 @@ class World:
             yield None
             return
         with contextlib.closing(sqlite3.connect(path)) as connection:
-            yield Outbox(Database(connection, execute_plugins=False))
+            yield Outbox(connection)
 
     def number_here(self, shown: int) -> int:
         """The number here of what has that number of the service's: after an adoption, not of what was deleted."""

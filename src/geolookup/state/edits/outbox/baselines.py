@@ -6,19 +6,16 @@ is one that a create made in addition to its own, because it was applied twice o
 
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from sqlite3 import Connection
 
 from geolookup.state.base.clock import now_text
 from geolookup.state.edits.outbox.schema import insert, update
-
-if TYPE_CHECKING:
-    from sqlite_utils import Database
 
 
 class Baselines:
     """The table of the baselines, within one transaction of edits.db."""
 
-    def __init__(self, database: "Database") -> None:
+    def __init__(self, database: Connection) -> None:
         self._database = database
         self._kept: tuple[Mapping[int, str], int] | None = None
         #: Those that were read: thousands of creates share one.
@@ -29,9 +26,9 @@ class Baselines:
         if number is None:
             return {}
         if number not in self._read:
-            rows = self._database.query("SELECT locids FROM baselines WHERE id = ?", (number,))
+            rows = self._database.execute("SELECT locids FROM baselines WHERE id = ?", (number,))
             self._read[number] = {
-                int(locid): digest for found in rows for locid, digest in json.loads(found["locids"]).items()
+                int(locid): digest for (locids,) in rows for locid, digest in json.loads(locids).items()
             }
         return self._read[number]
 
@@ -59,16 +56,16 @@ class Baselines:
 class Twins:
     """The table of the twins, within one transaction of edits.db."""
 
-    def __init__(self, database: "Database") -> None:
+    def __init__(self, database: Connection) -> None:
         self._database = database
 
     def known(self) -> dict[int, int]:
         """The twins that were found and are watched: each with the edit that made it."""
-        return {row["locid"]: row["edit"] for row in self._database.query("SELECT locid, edit FROM twins")}
+        return dict(self._database.execute("SELECT locid, edit FROM twins"))
 
     def note(self, locid: int, edit: int) -> None:
         """Note that an edit made this one in addition to its own."""
-        self._database.table("twins").insert({"locid": locid, "edit": edit})
+        insert(self._database, "twins", {"locid": locid, "edit": edit})
 
     def forget(self, *locids: int) -> None:
         """Note that twins are no longer: each of these."""
@@ -82,4 +79,4 @@ class Twins:
 
     def dismissed(self) -> set[int]:
         """The twins that a person keeps."""
-        return {row["locid"] for row in self._database.query("SELECT locid FROM twins WHERE dismissed_at IS NOT NULL")}
+        return {locid for (locid,) in self._database.execute("SELECT locid FROM twins WHERE dismissed_at IS NOT NULL")}

@@ -1,18 +1,16 @@
 """The history: a line for everything that was done on this machine."""
 
-from typing import TYPE_CHECKING, Any
+from sqlite3 import Connection
+from typing import Any
 
 from geolookup.state.base import actor
 from geolookup.state.base.clock import now_text
 from geolookup.state.edits.outbox.payload import written
 from geolookup.state.edits.outbox.schema import insert
 
-if TYPE_CHECKING:
-    from sqlite_utils import Database
-
 
 def insert_history(
-    database: "Database",
+    database: Connection,
     what: str,
     outcome: str,
     *,
@@ -41,6 +39,6 @@ def insert_history(
     insert(database, "history", values)
 
 
-def begin_step(database: "Database") -> int:
+def begin_step(database: Connection) -> int:
     """The number of a new step, within a transaction of edits.db."""
-    return int(database.conn.execute("INSERT INTO steps DEFAULT VALUES").lastrowid or 0)
+    return int(database.execute("INSERT INTO steps DEFAULT VALUES").lastrowid or 0)

@@ -1,7 +1,8 @@
 """Places as edits.db has them: their rows, read and checked."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from sqlite3 import Connection
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -11,9 +12,6 @@ from geolookup.state.edits.outbox.payload import read_content, reader, written
 from geolookup.state.edits.outbox.row import COLUMNS, OutboxRow, State, damaged, read_row
 from geolookup.state.edits.places.place import Blocks, Content, Place, Request
 from geolookup.state.edits.places.reconcile import Hold
-
-if TYPE_CHECKING:
-    from sqlite_utils import Database
 
 _IS_OPEN = "concluded IS NULL AND state <> 'dropped'"
 _OPEN_EDITS = f"SELECT locid FROM outbox WHERE {_IS_OPEN}"  # noqa: S608 - our names
@@ -81,7 +79,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
         return replace(self.place, requests=tuple(requests))
 
 
-def read_places(database: "Database", where: str, parameters: Sequence[object] = ()) -> dict[int, Kept]:
+def read_places(database: Connection, where: str, parameters: Sequence[object] = ()) -> dict[int, Kept]:
     """The places for which this holds, by their ids.
 
     :raises EditsDamagedError: if a row is not what was written
@@ -104,7 +102,7 @@ def read_places(database: "Database", where: str, parameters: Sequence[object] =
     }
 
 
-def require_sound(database: "Database") -> None:
+def require_sound(database: Connection) -> None:
     """Read every edit and place, and see that every edit is of a geolocation that was edited here.
 
     What is in other rows, the seal tells of.
@@ -118,12 +116,12 @@ def require_sound(database: "Database") -> None:
             read_content(content)
         except (ValueError, TypeError) as error:
             raise damaged("vrf_places", number, error) from error
-    for row in database.query("PRAGMA foreign_key_check(outbox)"):
-        raise damaged("outbox", row["rowid"], ValueError("its geolocation is not in the file"))
+    for _, number, *_ in database.execute("PRAGMA foreign_key_check(outbox)"):
+        raise damaged("outbox", number, ValueError("its geolocation is not in the file"))
     read_places(database, "1")
 
 
-def read_over(database: "Database") -> list[tuple[int, Request]]:
+def read_over(database: Connection) -> list[tuple[int, Request]]:
     """The requests that a list has spoken of and that may yet land, each with the id of its place.
 
     :raises EditsDamagedError: if a row is not what was written

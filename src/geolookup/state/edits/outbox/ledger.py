@@ -2,7 +2,8 @@
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from sqlite3 import Connection
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -24,9 +25,6 @@ from geolookup.state.edits.places.likeness import Forms
 from geolookup.state.edits.places.place import Content, Place, Request, target
 from geolookup.state.edits.places.reconcile import Hold
 
-if TYPE_CHECKING:
-    from sqlite_utils import Database
-
 #: As many as tell how a service stores what it is sent.
 _MOST_FORMS = 500
 
@@ -44,7 +42,7 @@ def _members(place: Place, **others: Any) -> dict[str, Any]:
 class Ledger:
     """The places within one transaction of edits.db."""
 
-    def __init__(self, database: "Database", outbox: Outbox | None = None) -> None:
+    def __init__(self, database: Connection, outbox: Outbox | None = None) -> None:
         self.database = database
         self.outbox = Outbox(database) if outbox is None else outbox
 

@@ -3,7 +3,8 @@
 import functools
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from sqlite3 import Connection
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -17,12 +18,8 @@ from geolookup.state.edits.outbox.baselines import Baselines, Twins
 from geolookup.state.edits.outbox.history import insert_history
 from geolookup.state.edits.outbox.kept import LIVING, require_sound
 from geolookup.state.edits.outbox.row import COLUMNS, OutboxRow, State, as_columns, decoded, read_row
-from geolookup.state.edits.outbox.schema import insert, update
+from geolookup.state.edits.outbox.schema import insert, keep_setting, update
 from geolookup.state.edits.places.place import Intent
-
-if TYPE_CHECKING:
-    from sqlite_utils import Database
-
 
 #: The setting that says which machine edited or pushed last, which file, and in which directory.
 _MACHINE = "machine"
@@ -43,7 +40,7 @@ class Outbox:
     mark. No other process changes them meanwhile, so they are read once.
     """
 
-    def __init__(self, database: "Database") -> None:
+    def __init__(self, database: Connection) -> None:
         self._database = database
         self.head, self.counter = self._counters()
         self._mark: Mark | None = None
@@ -118,7 +115,7 @@ class Outbox:
     def deleted_here(self) -> dict[int, int]:
         """The service's number of each geolocation that it deleted for this machine, with the number here."""
         sql = "SELECT number, locid FROM outbox WHERE number IS NOT NULL ORDER BY id"
-        return {row["number"]: row["locid"] for row in self._database.query(sql)}
+        return dict(self._database.execute(sql))
 
     def stored_differently(self) -> list[OutboxRow]:
         """The newest create or update of each geolocation that the service stored in another form than it was sent."""
@@ -200,7 +197,7 @@ class Outbox:
     def aliases(self) -> dict[int, int]:
         """The service's locid of each geolocation that has one, and another number here."""
         sql = f"SELECT id, number FROM places WHERE number IS NOT NULL AND number <> id AND {LIVING}"  # noqa: S608 - ours
-        found = {row["id"]: row["number"] for row in self._database.query(sql)}
+        found = dict(self._database.execute(sql))
         if not all(type(number) is int for number in found.values()):
             require_sound(self._database)  # here, before a lookup stumbles over the number
         return found
@@ -243,13 +240,13 @@ class Outbox:
 
     def setting(self, name: str) -> str | None:
         """Something kept by name, or None."""
-        for row in self._database.query("SELECT value FROM settings WHERE name = ?", (name,)):
-            return str(row["value"])
+        for (value,) in self._database.execute("SELECT value FROM settings WHERE name = ?", (name,)):
+            return str(value)
         return None
 
     def keep_setting(self, name: str, value: str) -> None:
         """Keep something by name."""
-        self._database.table("settings").upsert({"name": name, "value": value}, pk="name")
+        keep_setting(self._database, name, value)
 
     def _file(self) -> tuple[str, str]:
         """The inode and the directory of edits.db: of a copy in memory neither is kept."""
@@ -257,8 +254,8 @@ class Outbox:
         return str(os.stat(path).st_ino) if path else "", os.path.dirname(path)
 
     def _counters(self) -> tuple[int, int]:
-        found = {row["name"]: int(row["value"]) for row in self._database.query("SELECT name, value FROM counters")}
-        return found["edits"], found["marks"]
+        found = dict(self._database.execute("SELECT name, value FROM counters"))
+        return int(found["edits"]), int(found["marks"])
 
     def touch(self) -> None:
         """Note that the overlay must be compiled anew."""

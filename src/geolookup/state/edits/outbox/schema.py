@@ -3,10 +3,8 @@
 import functools
 import sqlite3
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from sqlite_utils import Database
+from sqlite3 import Connection
+from typing import Any
 
 SCHEMA_VERSION = 1
 #: SQLite's ``application_id``: the letters "GeoL".
@@ -92,15 +90,20 @@ CREATE UNIQUE INDEX vrf_places_name ON vrf_places (vrf, name);
 """
 
 
-def insert(database: "Database", table: str, values: Mapping[str, Any]) -> int:
-    """Insert a row: its number. Not by sqlite-utils, which looks through the schema first."""
-    return int(database.conn.execute(_insert(table, *values), tuple(values.values())).lastrowid or 0)
+def insert(database: Connection, table: str, values: Mapping[str, Any]) -> int:
+    """Insert a row: its number."""
+    return int(database.execute(_insert(table, *values), tuple(values.values())).lastrowid or 0)
 
 
-def update(database: "Database", table: str, number: int, values: Mapping[str, Any]) -> None:
+def update(database: Connection, table: str, number: int, values: Mapping[str, Any]) -> None:
     """Change columns of the row with this ``id``, if any."""
     if values:
-        database.conn.execute(_update(table, *values), (*values.values(), number))
+        database.execute(_update(table, *values), (*values.values(), number))
+
+
+def keep_setting(database: Connection, name: str, value: str) -> None:
+    """Keep something by name."""
+    database.execute("INSERT OR REPLACE INTO settings (name, value) VALUES (?, ?)", (name, value))
 
 
 @functools.cache

@@ -2,7 +2,7 @@
 
 import ipaddress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from litestar.testing import TestClient
 
@@ -14,9 +14,6 @@ from geolookup.model.types import FLAT_NAMES, Layer
 from geolookup.service.lookup_index import Layers
 from geolookup.web.lookups import HANDLERS
 from geolookup.web.routing import routed
-
-if TYPE_CHECKING:
-    from geolookup.model.addresses import Family
 
 
 class Files:
@@ -36,8 +33,8 @@ class Files:
         builder.write(str(folder / layer))
         return OpenLayer(IndexReader.open(str(folder / layer)), {})
 
-    def answer(self, address: str, family: "Family", value: int, *, record: bool) -> dict[str, Any]:
-        return Layers(self.base, self.custom, 1).answer(address, family, value, record=record)
+    def answer(self, address: str, *, record: bool) -> dict[str, Any]:
+        return Layers(self.base, self.custom, 1).answer(address, record=record)
 
     async def layers(self) -> "Files":
         if not self.ready:

@@ -152,6 +152,37 @@ def test_whatever_is_accepted_means_to_h11_what_it_means_here(head: bytes, body:
         assert rest == their_rest
 
 
+FIELDS = ("expects_continue", "headers", "is_whole", "keep_alive", "method", "piece", "target", "version")
+
+
+@given(heads(), heads(), st.booleans())
+@example(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", b"POST /b HTTP/1.1\r\nHost: a\r\n\r\n", False)
+@example(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", b"GET a:80 HTTP/1.1\r\nHost: a\r\n\r\n", False)
+@example(b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", b"GET /b HTTP/1.0\r\nHost: a\r\n\r\n", True)
+def test_a_request_that_becomes_the_next_one_is_what_would_be_read(first: bytes, head: bytes, same: bool) -> None:
+    if same:  # but for its method and path
+        head = b" ".join(head.split(b" ", 2)[:2]) + b" " + first.split(b" ", 2)[-1]
+    try:
+        request = Request(first)
+    except RequestRefusedError:
+        return
+    if not request.became(head):
+        return
+    read_anew = Request(head)  # which is not refused
+    assert [getattr(request, name) for name in FIELDS] == [getattr(read_anew, name) for name in FIELDS]
+    assert request.is_whole
+
+
+def test_the_headers_are_read_once_for_all_requests_that_have_the_same() -> None:
+    request = Request(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert request.became(b"HEAD /b?c HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert (request.method, request.target) == ("HEAD", b"/b?c")
+    for other in (b"GET /b HTTP/1.1\r\nHost: b\r\n\r\n", b"GET /b HTTP/1.0\r\nHost: a\r\n\r\n"):
+        assert not request.became(other)
+    with_body = b"POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n"
+    assert not Request(with_body).became(with_body)
+
+
 @pytest.mark.parametrize("method", ["GET", "POST", "BREW", "PRI", "CONNECT"])
 @pytest.mark.parametrize("more", ["", "Content-Length: 5\r\n", "Connection: upgrade\r\nUpgrade: h2c\r\n"])
 def test_a_good_head_is_read(method: str, more: str) -> None:

@@ -17,8 +17,10 @@ NAMES = (*FLAT_NAMES, "network", *FACT_NAMES)
 
 
 _OF_MATCH = ("network", *PLACE_FACTS)
-_of_match, _of_network = attrgetter(*_OF_MATCH), attrgetter(*NETWORK_FACTS)
+_ALL_OF_MATCH = (*FLAT_NAMES, *_OF_MATCH)
+_of_match, _of_network, _all_of_match = attrgetter(*_OF_MATCH), attrgetter(*NETWORK_FACTS), attrgetter(*_ALL_OF_MATCH)
 _NO_PLACE: dict[str, Any] = dict.fromkeys(_OF_MATCH)
+_NO_MATCH: dict[str, Any] = dict.fromkeys(_ALL_OF_MATCH)
 _NO_NETWORK: dict[str, Any] = dict.fromkeys(NETWORK_FACTS)
 
 
@@ -31,6 +33,16 @@ def more_of(match: "Match | None", network: "Network | None") -> dict[str, Any]:
         **(_NO_PLACE if match is None else dict(zip(_OF_MATCH, _of_match(match), strict=True))),
         **(_NO_NETWORK if network is None else dict(zip(NETWORK_FACTS, _of_network(network), strict=True))),
     }
+
+
+def all_of(address: str, match: "Match | None", network: "Network | None") -> dict[str, Any]:
+    """All members of an address's object but its record, None if no source says it: `Match.flat`, then `more_of`."""
+    if match is None:
+        found = {**_NO_MATCH, "ip": address}
+    else:
+        found = dict(zip(_ALL_OF_MATCH, _all_of_match(match), strict=True))
+    found.update(_NO_NETWORK if network is None else zip(NETWORK_FACTS, _of_network(network), strict=True))
+    return found
 
 
 class Members:

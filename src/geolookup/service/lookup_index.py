@@ -24,6 +24,7 @@ from geolookup.index.builder import IndexBuilder
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.record import made
 from geolookup.lookup.snapshot import OpenLayer, match_in
+from geolookup.model.addresses import parse
 from geolookup.model.errors import GeoLookupError, RequestRefusedError, ServiceError, StateBusyError
 from geolookup.model.types import FIELD_NAMES, Layer, flat_not_covered
 from geolookup.service.store.schema import geolocations, ipblocks
@@ -31,7 +32,7 @@ from geolookup.service.store.store import ReadTransaction, Store
 from geolookup.state.base import files
 
 if TYPE_CHECKING:
-    from geolookup.model.addresses import Family
+    pass
 
 _ROWS = 10_000
 _owner = itemgetter(0, 1)
@@ -159,9 +160,12 @@ class Layers:
     custom: OpenLayer
     revision: int
 
-    def answer(self, address: str, family: "Family", value: int, *, record: bool) -> dict[str, Any]:
-        """The object for an address, which it repeats; with ``record``, the record that its fields make."""
-        found = match_in(self.base, self.custom, address, family, value)
+    def answer(self, address: str, *, record: bool) -> dict[str, Any]:
+        """The object for an address, which it repeats; with ``record``, the record that its fields make.
+
+        :raises InvalidAddressError: if it is malformed
+        """
+        found = match_in(self.base, self.custom, address, *parse(address))
         flat = flat_not_covered(address) if found is None else found.flat()
         return {**flat, "record": None if found is None else made(found.geolocation, "city")} if record else flat
 

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from geolookup.exports import licences
 from geolookup.lookup.engine import GeoLookup
-from geolookup.lookup.members import more_of
+from geolookup.lookup.members import all_of
 from geolookup.lookup.network import key_of
 from geolookup.lookup.record import TRAITS
 from geolookup.lookup.snapshot import Snapshot
+from geolookup.model.addresses import parse
 from geolookup.model.errors import (
     GeoLookupError,
     IndexDamagedError,
@@ -18,7 +19,6 @@ from geolookup.model.errors import (
     UnknownVrfError,
 )
 from geolookup.model.facts import NETWORK_FACTS
-from geolookup.model.types import flat_not_covered
 
 if TYPE_CHECKING:
     from geolookup.model.addresses import Family
@@ -117,7 +117,7 @@ class Moment:
         self._forbidden = forbidden
         self._used = False
 
-    def answer(self, address: str, family: "Family", value: int, *, record: bool) -> dict[str, Any]:
+    def answer(self, address: str, *, record: bool) -> dict[str, Any]:
         """The object that ``geolookup ADDRESS --json`` prints; with ``record``, all that is known as its last member.
 
         The errors are those of `ask`.
@@ -129,9 +129,8 @@ class Moment:
                 said = {} if network is None else network.sources
                 place = () if found is None else (found.source,)
                 self.require_leave((*place, *(said[key] for key in _KEYS if key in said)))
-            flat = flat_not_covered(address) if found is None else found.flat()
-            flat |= more_of(found, network)
-            return {**flat, "record": self.record(snapshot, family, value)} if record else flat
+            members = all_of(address, found, network)
+            return {**members, "record": self.record(snapshot, *parse(address))} if record else members
 
         return self.ask(of)
 

@@ -73,17 +73,18 @@ class Paths:
 
     def without_token(self, path: str) -> tuple[str, str | None]:
         """The path without the token that stands before it, and that token, or None."""
-        if not self.after_token:
-            return path, None
-        first, _, rest = plain_path(path)[1:].partition("/")
-        if first and any(f"/{rest}".startswith(begin) for begin in self.after_token):
-            return f"/{rest}", first
+        plain = plain_path(path)
+        end = plain.find("/", 1)
+        if end > 0 and plain.startswith(tuple(self.after_token), end):
+            return plain[end:], plain[1:end]
         return path, None
 
     def error_form(self, path: str) -> ErrorForm | None:
         """The form of the errors of this path if it is not that of problems."""
         plain = plain_path(path)
-        return next((form for begin, form in self.error_forms.items() if plain.startswith(begin)), None)
+        if not plain.startswith(tuple(self.error_forms)):  # as nearly all are
+            return None
+        return next(form for begin, form in self.error_forms.items() if plain.startswith(begin))
 
     def page_for(self, accepted: str) -> ErrorPage | None:
         """The page of errors for a client whose ``Accept`` this is; None for one that wants problems."""

@@ -162,13 +162,15 @@ class Tokens:
         token = given[1] if given is not None else _password(authorization) if basic else None
         return None if token is None else self.of(token)
 
+    def keys(self) -> Keys:
+        """The tokens as they are now: another object after each change."""
+        self._follow()
+        return self._keys
+
     def of(self, token: str) -> Client | None:
         """Whose token this is, None if it is not known."""
-        self._follow()
-        if len(token) > _MAX_HEADER:
-            return None
         # The time that it takes may tell something of the known hashes, from which nobody can make a token.
-        return self._keys.get(_digest(token))
+        return None if len(token) > _MAX_HEADER else self.keys().get(_digest(token))
 
     def _follow(self) -> None:
         if self._path is None or self._clock() - self._looked < _LOOK_EVERY_S:

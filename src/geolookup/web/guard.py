@@ -11,12 +11,13 @@ from urllib.parse import quote
 
 from geolookup.model.addresses import is_loopback
 from geolookup.model.errors import RequestRefusedError
-from geolookup.web.application import SAFE, AnswerAtOnce, Paths, not_at_once, plain_path
-from geolookup.web.auth import Client, Scope, Tokens
+from geolookup.web.application import SAFE, AnswerAtOnce, ErrorPage, Paths, not_at_once, plain_path
+from geolookup.web.auth import Client, Keys, Scope, Tokens
 from geolookup.web.host import allowed_host, canonical_address, host_of
 from geolookup.web.options import Limits
 from geolookup.web.probes import FREE_PATHS, Health
 from geolookup.web.problems import FORM, PAGE, RECORD, RETRY_AFTER_S, Problem, problem, send_problem
+from geolookup.web.request import SAME
 
 HTTPScope: TypeAlias = Any
 
@@ -27,12 +28,40 @@ MAX_CLIENTS = 10_000
 CROWDED = "geolookup.crowded"
 #: Set in the scope of a request that was checked: its refusal, or None.
 _CHECKED = "geolookup.checked"
+#: The key of `_Headers` in what requests with the same headers have in common.
+_READ = "guard"
 
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
     body: Problem
     headers: dict[str, str] = field(default_factory=dict)
+
+
+class _Headers:
+    """The headers of a request by their names, and what they say by themselves."""
+
+    __slots__ = ("_client", "_keys", "encoded", "is_ours", "page", "size", "values")
+    encoded: _Refusal | None
+    is_ours: bool
+
+    def __init__(self, scope: HTTPScope, page_for: Callable[[str], ErrorPage | None]) -> None:
+        self.values: dict[bytes, list[str]] = {}
+        for name, value in scope["headers"]:
+            self.values.setdefault(name.lower(), []).append(value.decode("latin-1"))
+        self.size = sum(len(name) + len(value) + 4 for name, value in scope["headers"])
+        self.page = page_for(", ".join(self.values.get(b"accept", [])))
+        self._keys: Keys | None = None
+        self._client: Client | None = None
+
+    def client(self, tokens: Tokens, *, basic: bool) -> Client | None:
+        """Whose token they have, None if it is not known; it is looked for again after each change of the tokens."""
+        keys = tokens.keys()
+        if keys is not self._keys:
+            given = self.values.get(b"authorization", [])
+            self._client = tokens.find(given[0], basic=basic) if len(given) == 1 else None
+            self._keys = keys
+        return self._client
 
 
 class Guard:
@@ -115,19 +144,28 @@ class Guard:
             scope["raw_path"] = quote(scope["path"]).encode("ascii")
         if (form := self._paths.error_form(scope["path"])) is not None:
             scope[FORM] = form
-        headers: dict[bytes, list[str]] = {}
-        for name, value in scope["headers"]:
-            headers.setdefault(name.lower(), []).append(value.decode("latin-1"))
-        if (page := self._paths.page_for(", ".join(headers.get(b"accept", [])))) is not None:
-            scope[PAGE] = page
+        headers = self._headers(scope)
+        if headers.page is not None:
+            scope[PAGE] = headers.page
         return (
             self._too_much(scope, headers)
             or self._stranger(scope, headers)
             or self._without_right(scope, headers, token)
-            or self._encoded(headers)
+            or headers.encoded
         )
 
-    def _too_much(self, scope: HTTPScope, headers: dict[bytes, list[str]]) -> _Refusal | None:
+    def _headers(self, scope: HTTPScope) -> _Headers:
+        """The request's headers, read once for all requests of a connection that have the same."""
+        same = scope.get(SAME, {})
+        found: _Headers | None = same.get(_READ)
+        if found is None:
+            found = same[_READ] = _Headers(scope, self._paths.page_for)
+            hosts = found.values.get(b"host", [])
+            found.is_ours = len(hosts) == 1 and self._is_ours(hosts[0], scope)
+            found.encoded = self._encoded(found.values)
+        return found
+
+    def _too_much(self, scope: HTTPScope, headers: _Headers) -> _Refusal | None:
         """Refuse to every client too large sizes, doubtful framing, and more than the limits allow."""
         again = {"Retry-After": str(RETRY_AFTER_S)}
         if self._health.stopping:
@@ -139,9 +177,9 @@ class Guard:
         if target > self._limits.target_bytes:
             return _Refusal(problem("target-too-long", f"at most {self._limits.target_bytes} bytes"))
         # The parser's own limit applies only to heads that come in pieces.
-        if target + sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > self._limits.head_bytes:
+        if target + headers.size > self._limits.head_bytes:
             return _Refusal(problem("head-too-large", f"at most {self._limits.head_bytes} bytes"))
-        if b"content-length" in headers and b"transfer-encoding" in headers:
+        if b"content-length" in headers.values and b"transfer-encoding" in headers.values:
             # RFC 9112, section 6.1: a client that sends both may be smuggling a request; the connection cannot be
             # trusted.
             detail = "Content-Length and Transfer-Encoding cannot both be given"
@@ -152,35 +190,33 @@ class Guard:
             return _Refusal(problem("busy", "too many lists are being sent: ask again later"), again)
         return None
 
-    def _stranger(self, scope: HTTPScope, headers: dict[bytes, list[str]]) -> _Refusal | None:
+    def _stranger(self, scope: HTTPScope, headers: _Headers) -> _Refusal | None:
         """Refuse DNS rebinding, and a write from another site's page."""
-        hosts = headers.get(b"host", [])
-        if len(hosts) != 1 or not self._is_ours(hosts[0], scope):
+        if not headers.is_ours:
             return _Refusal(problem("unknown-host", "use a name that the service is configured to have"))
         if scope["method"] in SAFE:
             return None
         # A browser names the page's origin in each of its cross-site writes; programs send neither header.
-        sites = headers.get(b"sec-fetch-site", [])
-        origins = headers.get(b"origin", [])
+        sites = headers.values.get(b"sec-fetch-site", [])
+        origins = headers.values.get(b"origin", [])
         # Under `Referrer-Policy: no-referrer` it names none (`null`), even for a form of its own: the other one counts.
-        own = [hosts[0].lower()] + (["null"] if sites == ["same-origin"] else [])
+        own = [headers.values[b"host"][0].lower()] + (["null"] if sites == ["same-origin"] else [])
         if any(site not in ("same-origin", "none") for site in sites) or any(
             _origin_host(origin) not in own for origin in origins
         ):
             return _Refusal(problem("cross-site-request", "send writes from a program, or from a page of this service"))
         return None
 
-    def _without_right(self, scope: HTTPScope, headers: dict[bytes, list[str]], token: str | None) -> _Refusal | None:
+    def _without_right(self, scope: HTTPScope, headers: _Headers, token: str | None) -> _Refusal | None:
         """Refuse a client that is unknown, asks too often, or may not do this: 429 comes before 401 and 403.
 
         ``token`` is one that stood in the path: it counts, and no header does then.
         """
         client: Client | None = None
-        given = headers.get(b"authorization", []) if token is None else [token]
         if self._tokens is not None and token is not None:
             client = self._tokens.of(token)
-        elif self._tokens is not None and len(given) == 1:
-            client = self._tokens.find(given[0], basic=self._paths.basic)
+        elif self._tokens is not None:
+            client = headers.client(self._tokens, basic=self._paths.basic)
         if client is not None and RECORD in scope:
             scope[RECORD].token = client.name
         if self._rate is not None:
@@ -194,6 +230,7 @@ class Guard:
             return None
         if client is None:
             # RFC 6750, section 3: no error code if no token was given.
+            given = token is not None or b"authorization" in headers.values
             invalid = ', error="invalid_token"' if given else ""
             detail = "this token is not known here" if given else "send one: Authorization: Bearer …"
             body = problem("unauthenticated", detail)

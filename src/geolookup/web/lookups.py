@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 from urllib.parse import unquote
 
 import msgspec
@@ -14,16 +14,12 @@ from litestar.openapi.spec import OpenAPIType, Parameter, Schema
 from litestar.params import RawBody
 from litestar.response.base import ASGIResponse
 
-from geolookup.model import addresses
 from geolookup.model.errors import InvalidAddressError, RequestRefusedError
 from geolookup.model.facts import FACTS
 from geolookup.model.fields import DEGREES, FIELD_NAMES
 from geolookup.web import openapi, wire
 from geolookup.web.application import AnswerAtOnce, Paths
 from geolookup.web.openapi import ADDRESS, NULLABLE_NUMBER
-
-if TYPE_CHECKING:
-    from geolookup.model.addresses import Family
 
 #: `Match.flat`, and perhaps more members.
 Flat: TypeAlias = dict[str, Any]
@@ -66,8 +62,11 @@ _MANY = Schema(type=OpenAPIType.ARRAY, items=ADDRESS, max_items=MAX_ADDRESSES)
 class Layers(Protocol):
     """Both layers at one moment: they do not change as long as they are held."""
 
-    def answer(self, address: str, family: "Family", value: int, *, record: bool) -> Flat:
-        """The object for an address, which it repeats as ``ip``; with ``record``, that is its last member."""
+    def answer(self, address: str, *, record: bool) -> Flat:
+        """The object for an address, which it repeats as ``ip``; with ``record``, that is its last member.
+
+        :raises InvalidAddressError: if it is malformed
+        """
 
 
 @runtime_checkable
@@ -100,7 +99,7 @@ async def _lookup_address(request: Request[Any, Any, Any], lookups: NamedDepende
     record = _asks_record(request.scope["query_string"])
     try:
         layers = await _in_vrf(lookups, request.scope["query_string"]).layers()
-        return _json(_find(layers, _asked(request.scope), record=record))
+        return _json(layers.answer(_asked(request.scope), record=record))
     except InvalidAddressError as error:
         raise RequestRefusedError(str(error), problem="invalid-address") from error
 
@@ -180,7 +179,7 @@ def quick(
         layers = _in_vrf(lookups, scope["query_string"]).layers_at_once()
         if layers is None:
             return None
-        return msgspec.json.encode(_find(layers, _asked(scope), record=_asks_record(scope["query_string"])))
+        return msgspec.json.encode(layers.answer(_asked(scope), record=_asks_record(scope["query_string"])))
 
     return {f"{_PATH}/": (handlers[0], answer)}
 
@@ -210,11 +209,6 @@ def _asks_record(query: bytes) -> bool:
     return asked == "true"
 
 
-def _find(layers: Layers, text: str, *, record: bool) -> Flat:
-    family, value = addresses.parse(text)
-    return layers.answer(text, family, value, record=record)
-
-
 def _find_all(layers: Layers, asked: list[Any], *, record: bool) -> list[Flat]:
     found: list[Flat] = []
     errors: list[tuple[str, str]] = []
@@ -223,7 +217,7 @@ def _find_all(layers: Layers, asked: list[Any], *, record: bool) -> list[Flat]:
             errors.append((f"/{position}", "an address is text"))
             continue
         try:
-            found.append(_find(layers, text, record=record))
+            found.append(layers.answer(text, record=record))
         except InvalidAddressError as error:
             errors.append((f"/{position}", str(error)))
     if errors:

@@ -3,6 +3,7 @@
 import os
 import re
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -10,6 +11,7 @@ from geolookup.web.application import AnswerAtOnce, Paths, not_at_once
 from geolookup.web.logs import AccessLog, Entry, now, shown
 from geolookup.web.probes import FREE_PATHS, Metrics
 from geolookup.web.problems import PROBLEMS, RECORD
+from geolookup.web.request import SAME
 
 AsgiScope: TypeAlias = Any
 
@@ -17,6 +19,9 @@ AsgiScope: TypeAlias = Any
 _HARMLESS_ID = re.compile(rb"[A-Za-z0-9._~+/=:-]{1,128}")
 #: nginx's status for a client that left before there was an answer.
 _CLIENT_LEFT = 499
+#: The key of the id that the client gave, in what requests with the same headers have in common.
+_GIVEN = "id"
+_IDS_AT_ONCE = 256
 
 
 @dataclass(slots=True)
@@ -52,13 +57,14 @@ class Observer:
         self._paths = paths or Paths()
         self._metrics = metrics
         self._log = log
+        self._ids = _new_ids()
 
     def at_once(self, scope: AsgiScope) -> tuple[bytes, bytes] | None:
         """The headers and the body of the 200 that a request without a body gets.
 
         None if it must be passed to `__call__`.
         """
-        record = scope[RECORD] = Record(_request_id(scope))
+        record = scope[RECORD] = Record(self._id(scope))
         body = self._at_once(scope)
         if body is None:
             return None
@@ -74,7 +80,7 @@ class Observer:
             return
         record = scope.get(RECORD)
         if record is None:
-            record = scope[RECORD] = Record(_request_id(scope))
+            record = scope[RECORD] = Record(self._id(scope))
 
         async def watched(message: Any) -> None:
             if message["type"] == "http.response.start":
@@ -98,10 +104,17 @@ class Observer:
 
     def refused_unread(self, problem: str, client: str) -> str:
         """Count and log a request that could not be parsed; returns the id for its answer."""
-        record = Record(os.urandom(16).hex(), PROBLEMS[problem][0], whole=True, problem=problem)
+        record = Record(next(self._ids), PROBLEMS[problem][0], whole=True, problem=problem)
         scope = {"client": (client, 0), "method": "", "path": ""}
         self._over(scope, record, 0.0)
         return record.id
+
+    def _id(self, scope: AsgiScope) -> str:
+        """The request's id: the client's own, if it gave a harmless one."""
+        same = scope.get(SAME, {})
+        if _GIVEN not in same:
+            same[_GIVEN] = _given_id(scope)
+        return same[_GIVEN] or next(self._ids)
 
     def _over(self, scope: AsgiScope, record: Record, seconds: float) -> None:
         operation = _operation(scope)
@@ -127,11 +140,16 @@ class Observer:
             )
 
 
-def _request_id(scope: AsgiScope) -> str:
+def _given_id(scope: AsgiScope) -> str:
     given = [value for name, value in scope["headers"] if name == b"x-request-id"]
-    if len(given) == 1 and _HARMLESS_ID.fullmatch(given[0]):
-        return bytes(given[0]).decode("ascii")
-    return os.urandom(16).hex()
+    return bytes(given[0]).decode("ascii") if len(given) == 1 and _HARMLESS_ID.fullmatch(given[0]) else ""
+
+
+def _new_ids() -> Iterator[str]:
+    """Ids of 128 random bits; many are made at once, since the system takes as long for one."""
+    while True:
+        many = os.urandom(_IDS_AT_ONCE * 16).hex()
+        yield from (many[at : at + 32] for at in range(0, len(many), 32))
 
 
 def _operation(scope: AsgiScope) -> str:

@@ -22,7 +22,15 @@ from geolookup.web.application import Paths, not_at_once
 from geolookup.web.guard import CROWDED
 from geolookup.web.options import Limits
 from geolookup.web.problems import HTML, MEDIA_TYPE, Problem, problem
-from geolookup.web.request import END_OF_HEAD, Request, accepted_in, beginning_fault, cannot_become_a_head, path_in
+from geolookup.web.request import (
+    END_OF_HEAD,
+    SAME,
+    Request,
+    accepted_in,
+    beginning_fault,
+    cannot_become_a_head,
+    path_in,
+)
 from geolookup.web.timeouts import Deadline, Stall
 
 #: The minor version of uvicorn whose insides are used here and in `geolookup.web.server`. pyproject.toml allows no
@@ -100,6 +108,9 @@ class Protocol(asyncio.Protocol):
         self._unread = bytearray()
         #: The number of them that were searched for the end of a head.
         self._searched = 0
+        #: The last request that could be read, and what its scope has in common with that of one with the same headers.
+        self._last: Request | None = None
+        self._common: dict[str, Any] = {}
         #: The request whose body is coming.
         self._request: Request | None = None
         #: The number of bytes that came since the last one that was part of a body.
@@ -203,11 +214,13 @@ class Protocol(asyncio.Protocol):
 
     def _read_head(self) -> bool:
         """Read a head if one has come as a whole, and begin to answer; false if there is none."""
+        if not self._unread:
+            return False
         end = self._unread.find(END_OF_HEAD, max(0, self._searched - len(END_OF_HEAD) + 1))
         if end < 0:
             if len(self._unread) > self._limits.head_bytes:
                 self._refuse("head-too-large", f"at most {self._limits.head_bytes} bytes", bytes(self._unread))
-            elif self._unread and cannot_become_a_head(self._unread, self._searched):
+            elif cannot_become_a_head(self._unread, self._searched):
                 self._refuse("bad-request", beginning_fault(bytes(self._unread)), bytes(self._unread))
             self._searched = len(self._unread)
             return False
@@ -217,7 +230,9 @@ class Protocol(asyncio.Protocol):
         self._searched = 0
         self._wait(None)  # its deadline too: an answer may take longer than a request
         try:
-            request = Request(head)
+            request = self._last
+            if request is None or not request.became(head):
+                request = self._last = self._read(head)
             scope = self._scope_of(request)
         except RequestRefusedError as error:
             self._refuse(error.problem, str(error), head)
@@ -225,21 +240,27 @@ class Protocol(asyncio.Protocol):
             self._begin(request, scope)
         return True
 
+    def _read(self, head: bytes) -> Request:
+        """:raises RequestRefusedError: ``bad-request`` or ``not-implemented``"""
+        self._last = None
+        request = Request(head)
+        self._common = {**self._scope, "http_version": request.version, "headers": request.headers, SAME: {}}
+        if self._believe is not None:
+            self._believe(self._common)
+        return request
+
     def _scope_of(self, request: Request) -> dict[str, Any]:
         """:raises RequestRefusedError: ``bad-request`` if the request is meant for another scheme"""
-        scope: dict[str, Any] = {
-            **self._scope,
-            "http_version": request.version,
+        raw_path, _, query = request.in_origin_form(self._common["scheme"]).partition(b"?")
+        path = raw_path.decode("ascii")
+        return {
+            **self._common,
             "method": request.method,
-            "headers": request.headers,
+            "path": unquote(path) if "%" in path else path,
+            "raw_path": raw_path,
+            "query_string": query,
             "state": self._app_state.copy(),
         }
-        if self._believe is not None:
-            self._believe(scope)
-        raw_path, _, query = request.in_origin_form(scope["scheme"]).partition(b"?")
-        path = raw_path.decode("ascii")
-        scope.update(path=unquote(path) if "%" in path else path, raw_path=raw_path, query_string=query)
-        return scope
 
     def _begin(self, request: Request, scope: dict[str, Any]) -> None:
         """Answer a request at once, or have the application answer it."""

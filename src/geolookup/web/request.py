@@ -18,6 +18,10 @@ from geolookup.model.errors import RequestRefusedError
 #: other.
 TESTED_HTTPTOOLS: Final = "0.9"
 
+#: In a request's scope: a dictionary that the requests of a connection have in common as long as all but their method
+#: and path is the same. It keeps what was read from the headers.
+SAME: Final = "geolookup.same"
+
 #: The end of a head. llhttp accepts no other end of a line, so a head cannot end before it.
 END_OF_HEAD: Final = b"\r\n\r\n"
 
@@ -31,6 +35,7 @@ _BARE_END = re.compile(rb"(?<!\r)\n")
 #: A target in absolute form: its scheme, its authority, and the rest.
 _ABSOLUTE = re.compile(rb"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)(.*)")
 
+_SLASH = ord("/")
 _TLS = b"\x16\x03"
 _END = b"\r\n"
 _VERSION = re.compile(rb" (HTTP/[0-9]+(?:\.[0-9]+)?)$", re.IGNORECASE)
@@ -52,6 +57,7 @@ class Request:
         "_in_head",
         "_length",
         "_parser",
+        "_rest",
         "expects_continue",
         "followed",
         "headers",
@@ -100,6 +106,20 @@ class Request:
             )
         if not self._codings:
             del self._parser  # else the two would hold each other until the garbage is collected
+        # What comes behind its path, if another one with the same may follow.
+        is_plain = self.target[:1] == b"/" and not (self._codings or self._length or self.expects_continue)
+        self._rest = head[line.end(2) :] if is_plain else None
+
+    def became(self, head: bytes) -> bool:
+        """Become the request of this head if only its method and path are other ones: what else it says was read.
+
+        Clients send the same headers with each request of a connection. Of one with a body it is false.
+        """
+        line = _LINE.match(head)
+        if line is None or head[line.end(2) :] != self._rest or head[line.start(2)] != _SLASH:
+            return False
+        self.method, self.target = line[1].decode("ascii"), line[2]
+        return True
 
     @property
     def is_whole(self) -> bool:

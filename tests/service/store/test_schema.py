@@ -6,13 +6,16 @@ import threading
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, inspect
+from sqlalchemy import Connection, event, inspect
 
+from geolookup.model.checked import MAX_TEXT
 from geolookup.model.errors import ServiceError
+from geolookup.service.geolocations import search, writes
 from geolookup.service.store import schema
 from geolookup.service.store.sqlite import SQLite
 from geolookup.service.store.store import Store
 from tests.support.services.postgres import PostgresServer
+from tests.support.services.running_service import FIELDS
 
 UNRELEASED = "made by an unreleased build: name a new database, and load its files again"
 
@@ -102,3 +105,36 @@ def test_every_table_of_the_service_is_created(db: str) -> None:
     with Store.open(db) as store, contextlib.closing(store.snapshot()) as snapshot:
         assert set(inspect(snapshot.connection).get_table_names()) == set(schema.metadata.tables)
     assert schema.hotels.name in schema.metadata.tables
+
+
+def test_a_list_by_the_city_reads_no_other_geolocation(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    changed(path, "DROP INDEX geolocations_by_city")  # as a build had it that did not know of it
+    wanted = search.Filter.parse(b"country=DE&city=Bonn")
+    with Store.open(path) as store, contextlib.closing(store.snapshot()) as snapshot:
+        asked: list[str] = []
+        connection = snapshot.connection
+        event.listen(connection, "before_cursor_execute", lambda *of: asked.append(of[2]))
+        search.count(snapshot, wanted)
+        list(search.encode(snapshot, wanted))
+        plans = [
+            [
+                row[3]
+                for row in snapshot.connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", ("x",) * sql.count("?"))
+            ]
+            for sql in list(asked)
+        ]
+    assert len(plans) == 3
+    assert all("SEARCH geolocations USING INDEX geolocations_by_city (city_key=?)" in plan for plan in plans), plans
+    assert not any("SCAN ipblocks" in step or "SCAN geolocations" in step for plan in plans for step in plan), plans
+
+
+def test_a_city_of_any_length_is_kept_and_found(db: str) -> None:
+    city = "".join(map(chr, range(0x4E00, 0x4E00 + MAX_TEXT)))
+    with Store.open(db) as store:
+        with store.write() as transaction:
+            locid = writes.create(transaction, {**FIELDS, "city": city})
+        with contextlib.closing(store.snapshot()) as snapshot:
+            wanted = search.Filter(texts=(("city", city),))
+            assert snapshot.connection.execute(wanted.locids()).scalars().all() == [locid]
+            assert inspect(snapshot.connection).get_indexes("geolocations")

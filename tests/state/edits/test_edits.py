@@ -6,6 +6,7 @@ import os
 import sqlite3
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from geolookup.model.errors import (
     StateUnwritableError,
 )
 from geolookup.state.base.sqlite import sqlite_errors
-from geolookup.state.edits.outbox.schema import insert
+from geolookup.state.edits.outbox.schema import insert, version_of
 from geolookup.state.edits.store import Edits
 
 
@@ -68,6 +69,24 @@ def test_a_line_of_the_history_that_is_no_json_is_damage(edits: Edits) -> None:
 
 
 # Transactions
+
+
+def test_tables_that_another_process_makes_at_this_very_moment_are_ours(edits: Edits) -> None:
+    Path(edits.path).touch()
+
+    class Interrupted(sqlite3.Connection):
+        """Before its second statement another process does all."""
+
+        asked = 0
+
+        def execute(self, *asked: Any) -> sqlite3.Cursor:
+            self.asked += 1
+            if self.asked == 2:
+                edits.record("first", "done")
+            return super().execute(*asked)
+
+    with contextlib.closing(sqlite3.connect(edits.path, factory=Interrupted)) as connection:
+        assert version_of(connection) is not None
 
 
 def test_a_transaction_whose_body_raises_leaves_nothing(edits: Edits) -> None:

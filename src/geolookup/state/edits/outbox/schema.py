@@ -118,10 +118,12 @@ def _update(table: str, *names: str) -> str:
 
 def version_of(connection: sqlite3.Connection) -> int | None:
     """The schema's version in an open file: 0 if nothing stands in it yet, None if the file is not an edits.db."""
+    # Asked first: another process may make all of it in between.
+    is_empty = connection.execute("SELECT 1 FROM sqlite_master").fetchone() is None
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if application == APPLICATION_ID and not is_of_an_unreleased_build(connection):
         return int(connection.execute("PRAGMA user_version").fetchone()[0])
-    return 0 if connection.execute("SELECT 1 FROM sqlite_master").fetchone() is None else None
+    return 0 if is_empty else None
 
 
 def is_of_an_unreleased_build(connection: sqlite3.Connection) -> bool:

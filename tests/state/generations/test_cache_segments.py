@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from geolookup.index import walk
 from geolookup.model.errors import StateDamagedError
 from geolookup.model.fields import FIRST_OWN_LOCID
 from geolookup.sources.blocks import MASKED, NO_V4, NO_V6, Batch, BlocksV4, BlocksV6
@@ -117,10 +119,12 @@ def by_locid(cache: Cache, of: Sequence[Row]) -> dict[int, tuple[str, frozenset[
     }
 
 
-@given(old=rows(), new=rows(), records=st.booleans())
+@given(old=rows(), new=rows(), records=st.booleans(), at_once=st.sampled_from([2, walk._CHUNK]))
 @examples(120)
-def test_blocks_of_the_index_answer_as_rows_and_loops_do(old: list[Row], new: list[Row], records: bool) -> None:
-    with TemporaryDirectory() as one, TemporaryDirectory() as other:
+def test_blocks_of_the_index_answer_as_rows_and_loops_do(
+    old: list[Row], new: list[Row], records: bool, at_once: int
+) -> None:
+    with TemporaryDirectory() as one, TemporaryDirectory() as other, mock.patch.object(walk, "_CHUNK", at_once):
         before = staged(one, old, None, records=records)
         after = staged(other, new, os.path.join(one, "index"), records=records)
         for cache, own in ((before, old), (after, new)):
@@ -146,6 +150,7 @@ def test_blocks_of_the_index_answer_as_rows_and_loops_do(old: list[Row], new: li
         expected_counts["geolocations"]["changed"] -= was[0] != now[0]
         assert compare(before.path, after.path) == expected_counts
         listed = row_differences(before.path, after.path, top=None, blocks=True)
+        assert listed.counts == expected_counts
         gone = {(locid, each) for locid, (_, blocks) in was.items() for each in blocks}
         came = {(locid, each) for locid, (_, blocks) in now.items() for each in blocks}
         for found_blocks, wanted in ((listed.blocks_added, came - gone), (listed.blocks_removed, gone - came)):

@@ -19,7 +19,7 @@ from geolookup.state.generations.cache import (
     read_geolocation,
     version_of,
 )
-from geolookup.state.generations.cache_segments import blocks_of, changes
+from geolookup.state.generations.cache_segments import blocks_of, changed_blocks, changes
 from geolookup.state.packs.reading import readable
 
 
@@ -124,27 +124,18 @@ def compared(old: str, new: str) -> Iterator[tuple[sqlite3.Connection, dict[str,
     blocks; ``renumbered`` has places of ours, from ``was`` to ``locid``, all of whose fields are as before.
     """
     with _of_places(old, new) as connection:
-        connection.create_function("as_bytes", 1, _as_bytes, deterministic=True)
-        same_form = (version_of(connection) == WITH_TEXT) == (version_of(connection, "old") == WITH_TEXT)
-        ends = "startipnum, endipnum" if same_form else "as_bytes(startipnum) startipnum, as_bytes(endipnum) endipnum"
-        after, before = _blocks(connection, "main", new, "arrived"), _blocks(connection, "old", old, "gone")
+        if version_of(connection) == version_of(connection, "old") == IN_INDEX:
+            _fill_from_indexes(connection, old, new)
+        else:
+            _fill_from_rows(connection, old, new)
         connection.executescript(
-            f"""
-            CREATE TEMP TABLE blocks_after AS
-                SELECT locid, {ends}, family FROM {after}
-                WHERE locid IN (SELECT locid FROM touched UNION ALL SELECT locid FROM arrived UNION ALL SELECT 0);
-            CREATE TEMP TABLE blocks_before AS
-                SELECT coalesce((SELECT r.locid FROM renumbered r WHERE r.was = b.locid), b.locid) AS locid,
-                    {ends}, family FROM {before} b
-                WHERE b.locid IN (SELECT locid FROM touched UNION ALL SELECT locid FROM gone UNION ALL SELECT 0);
+            """
             DELETE FROM arrived WHERE locid IN (SELECT locid FROM renumbered);
             DELETE FROM gone WHERE locid IN (SELECT was FROM renumbered);
-            CREATE TEMP TABLE added AS SELECT * FROM blocks_after EXCEPT SELECT * FROM blocks_before;
-            CREATE TEMP TABLE removed AS SELECT * FROM blocks_before EXCEPT SELECT * FROM blocks_after;
             CREATE TEMP TABLE moved AS
                 SELECT startipnum, endipnum, family FROM added
                 INTERSECT SELECT startipnum, endipnum, family FROM removed;
-            """  # noqa: S608
+            """
         )
 
         def count(table: str) -> int:
@@ -160,6 +151,37 @@ def compared(old: str, new: str) -> Iterator[tuple[sqlite3.Connection, dict[str,
             },
         }
         yield connection, counts
+
+
+def _fill_from_indexes(connection: sqlite3.Connection, old: str, new: str) -> None:
+    """Make ``added`` and ``removed`` of two files whose blocks stand in their indexes, by walking these."""
+    for table in ("added", "removed"):
+        connection.execute(f"CREATE TABLE temp.{table} (locid, startipnum, endipnum, family)")
+    numbers = connection.execute("SELECT was, locid FROM temp.renumbered").fetchall()
+    for side, rows in changed_blocks(old, new, numbers):
+        table = "added" if side else "removed"
+        connection.executemany(f"INSERT INTO temp.{table} (family, locid, startipnum, endipnum) VALUES (?,?,?,?)", rows)  # noqa: S608
+
+
+def _fill_from_rows(connection: sqlite3.Connection, old: str, new: str) -> None:
+    """Make ``added`` and ``removed`` of two files of any form, by their rows."""
+    connection.create_function("as_bytes", 1, _as_bytes, deterministic=True)
+    same_form = (version_of(connection) == WITH_TEXT) == (version_of(connection, "old") == WITH_TEXT)
+    ends = "startipnum, endipnum" if same_form else "as_bytes(startipnum) startipnum, as_bytes(endipnum) endipnum"
+    after, before = _blocks(connection, "main", new, "arrived"), _blocks(connection, "old", old, "gone")
+    connection.executescript(
+        f"""
+        CREATE TEMP TABLE blocks_after AS
+            SELECT locid, {ends}, family FROM {after}
+            WHERE locid IN (SELECT locid FROM touched UNION ALL SELECT locid FROM arrived UNION ALL SELECT 0);
+        CREATE TEMP TABLE blocks_before AS
+            SELECT coalesce((SELECT r.locid FROM renumbered r WHERE r.was = b.locid), b.locid) AS locid,
+                {ends}, family FROM {before} b
+            WHERE b.locid IN (SELECT locid FROM touched UNION ALL SELECT locid FROM gone UNION ALL SELECT 0);
+        CREATE TEMP TABLE added AS SELECT * FROM blocks_after EXCEPT SELECT * FROM blocks_before;
+        CREATE TEMP TABLE removed AS SELECT * FROM blocks_before EXCEPT SELECT * FROM blocks_after;
+        """  # noqa: S608
+    )
 
 
 def _blocks(connection: sqlite3.Connection, schema: str, path: str, alone: str) -> str:

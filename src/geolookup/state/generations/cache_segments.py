@@ -72,32 +72,71 @@ def changes(old: str, new: str, renumbered: Iterable[tuple[int, int]]) -> dict[s
     :raises StateDamagedError: if an index is not what was written
     """
     counts = dict.fromkeys(("added", "removed", "changed"), 0)
+    for _, starts in _side_by_side(old, new, renumbered):
+        was, now, shared = _of_whom(starts)
+        counts["added"] += int(np.count_nonzero(now & ~shared))
+        counts["removed"] += int(np.count_nonzero(was & ~shared))
+        counts["changed"] += int(np.count_nonzero(shared & (starts[2, :-1] != starts[3, :-1])))
+    return counts
+
+
+def changed_blocks(
+    old: str, new: str, renumbered: Iterable[tuple[int, int]]
+) -> Iterator[tuple[int, Iterator[tuple[Any, ...]]]]:
+    """The blocks that `changes` counts, in parts: 0 for those of ``old``, or 1, and rows as `blocks_of` has them.
+
+    One that is changed is among both, each with its place; the places of ``old`` have the numbers of now.
+
+    :raises StateDamagedError: if an index is not what was written
+    """
+    waiting = [np.empty((4, 0), np.int64)] * 2  # the newest block of each file, whose end is not known yet
+    for family, starts in _side_by_side(old, new, renumbered):
+        *owned, shared = _of_whom(starts)
+        stays = shared & (starts[2, :-1] == starts[3, :-1])
+        for side, own in enumerate(owned):
+            blocks = np.stack([own & ~stays, *starts[(2 + side, 4, 5), :-1]])[:, starts[side, :-1] != 0]
+            blocks = np.concatenate([waiting[side], blocks], axis=1)
+            waiting[side] = blocks[:, -1:]
+            chosen = np.flatnonzero(blocks[0, :-1])
+            first, past = blocks[2:, chosen].view(np.uint64), blocks[2:, chosen + 1].view(np.uint64)
+            ends = (*first, *_one_before(*past))
+            yield side, number_rows(blocks[1, chosen], *(ends[1::2] if family == 4 else ends), family=family)
+
+
+def _side_by_side(old: str, new: str, renumbered: Iterable[tuple[int, int]]) -> Iterator[tuple[Literal[4, 6], I64]]:
+    """The starts of two files, in parts, of which the last one comes again as the first of the next part.
+
+    In columns: whether a segment of either file begins there, whose it is, and both halves of the address. The last
+    ones are one past the last address.
+    """
     families: tuple[Literal[4, 6], ...] = (4, 6)
     with _index_of(old) as before, _index_of(new) as after:
         locids = _locids(before, renumbered), _locids(after, ())
         for family in families:
-            # Rows of starts: whether a segment of either file begins there, and whose it is.
-            waiting, newest = np.empty((4, 0), np.int64), [-2, -2]
+            waiting, newest = np.empty((6, 0), np.int64), [-2, -2]
             for stretch in walk((before, after), family, records=True):
                 begins = [np.diff(own, prepend=last) != 0 for own, last in zip(stretch.slots, newest, strict=True)]
                 newest = [int(own[-1]) for own in stretch.slots]
                 places = [own[numbers] for own, numbers in zip(locids, stretch.slots, strict=True)]
-                found = np.stack([*begins, *places])[:, begins[0] | begins[1]]
-                waiting = _count(np.concatenate([waiting, found], axis=1), counts)
-            _count(np.concatenate([waiting, [[1], [1], [_NOBODY], [_NOBODY]]], axis=1), counts)
-    return counts
+                starts = np.stack([*begins, *places, stretch.hi.view(np.int64), stretch.lo.view(np.int64)])
+                waiting = np.concatenate([waiting, starts[:, begins[0] | begins[1]]], axis=1)
+                yield family, waiting
+                waiting = waiting[:, -1:]
+            end = [[1], [1], [_NOBODY], [_NOBODY], [0], [1 << 32 if family == 4 else 0]]
+            yield family, np.concatenate([waiting, end, end], axis=1)
 
 
-def _count(starts: I64, counts: dict[str, int]) -> I64:
-    """Count the blocks that begin at all of these starts but the last, which is returned."""
+def _of_whom(starts: I64) -> tuple[Array, Array, Array]:
+    """Of all starts but the last: whether a block of the first file, and of the second, begins there, and whether both
+    do and end together.
+    """
     both = (starts[0] & starts[1]) != 0
     was, now = ((starts[at, :-1] != 0) & (starts[at + 2, :-1] != _NOBODY) for at in (0, 1))
-    # They begin together, and end together.
-    shared = was & now & both[:-1] & both[1:]
-    counts["added"] += int(np.count_nonzero(now & ~shared))
-    counts["removed"] += int(np.count_nonzero(was & ~shared))
-    counts["changed"] += int(np.count_nonzero(shared & (starts[2, :-1] != starts[3, :-1])))
-    return starts[:, -1:]
+    return was, now, was & now & both[:-1] & both[1:]
+
+
+def _one_before(hi: U64, lo: U64) -> tuple[U64, U64]:
+    return hi - (lo == 0), lo - np.uint64(1)
 
 
 def _locids(reader: IndexReader, renumbered: Iterable[tuple[int, int]]) -> I64:
@@ -143,7 +182,7 @@ def _pieces(reader: IndexReader, family: Literal[4, 6], locids: Collection[int])
             hi, lo = np.append(hi, np.uint64(0)), np.append(lo, np.uint64(1 << 32 if family == 4 else 0))
         chosen = np.flatnonzero(wanted[np.minimum(slots[: end - begin], len(known))])
         first_hi, first_lo, past_hi, past_lo = hi[chosen], lo[chosen], hi[chosen + 1], lo[chosen + 1]
-        last_hi, last_lo = past_hi - (past_lo == 0), past_lo - np.uint64(1)
+        last_hi, last_lo = _one_before(past_hi, past_lo)
         if np.any((first_hi > last_hi) | ((first_hi == last_hi) & (first_lo > last_lo))):
             raise StateDamagedError(f"{reader.path}: segments of IPv{family} are out of order: the file is damaged")
         yield known[slots[chosen]], first_hi, first_lo, last_hi, last_lo

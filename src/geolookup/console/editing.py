@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from geolookup.base.text import shown_degrees
 from geolookup.console.console import Console, Html
-from geolookup.console.forms import AnyRequest, Form
+from geolookup.console.forms import AnyRequest, Form, query
 from geolookup.console.html import called, shown
 from geolookup.console.wording import saved
 from geolookup.history.preview import EditPreview, preview_edit
@@ -83,8 +83,14 @@ def make(editor: Editor, does: Does, *, unchanged: Callable[[], None]) -> tuple[
 class Edit:
     """One edit, of what it found when the request came: its words, its inputs, and what it does with them."""
 
+    #: The heading: the name of the edit, with what it is about.
+    title = ""
     #: The button that saves.
     button: str
+    #: Where somebody goes who leaves it.
+    back: str
+    #: The place that it is about, in words.
+    place = ""
     #: Whether the button should look dangerous.
     risky = False
     #: Whether it may change answers, so that those are shown before it is saved.
@@ -113,19 +119,9 @@ class Edit:
         """Whether there is anything to type."""
         return bool(self.has_fields or self.has_name or self.block_label or self.locid_label)
 
-    def heading(self, values: Values) -> str:
-        """The name of the edit, with what it is about."""
-        raise NotImplementedError
-
-    @property
-    def back(self) -> str:
-        """Where somebody goes who leaves it."""
-        raise NotImplementedError
-
-    @property
-    def place(self) -> str:
-        """The place that it is about, in words."""
-        return ""
+    def heading(self, values: Values) -> str:  # noqa: ARG002
+        """The title, with what was typed."""
+        return self.title
 
     def seen(self, editor: Editor) -> str:
         """The form's mark of what it shows: another text if that has changed. Empty if nothing can."""
@@ -144,8 +140,8 @@ class Edit:
         return {}
 
     def begin(self, request: AnyRequest) -> Values:
-        """The first values of the inputs."""
-        raise NotImplementedError
+        """The first values of the inputs: those in the link that led here."""
+        return {name: query(request, name) for name in self.names()}
 
     def does(self, values: Values) -> Does:
         """The edit.
@@ -265,14 +261,19 @@ def require_fitting(fields: Mapping[str, Any]) -> None:
         raise EditError("; ".join(wrong))
 
 
-def show(request: AnyRequest, console: Console, edit: Edit) -> Html:
+def respond(request: AnyRequest, console: Console, edit: Edit) -> Html:
+    """The form as it is opened; once it is sent, what it would change, or what was saved."""
+    return _handle(request, console, edit) if request.method == "POST" else _show(request, console, edit)
+
+
+def _show(request: AnyRequest, console: Console, edit: Edit) -> Html:
     """The form as it is opened; one without inputs says at once what it would change, if that is quick."""
     values = edit.begin(request)
     visible = edit.has_inputs or sum(console.layer().edits.values()) > AT_ONCE_EDITS
     return _page(request, console, edit, values, step="" if visible else "check")
 
 
-def handle(request: AnyRequest, console: Console, edit: Edit) -> Html:
+def _handle(request: AnyRequest, console: Console, edit: Edit) -> Html:
     """Preview what was typed into a form, or save it."""
     form: Form = request.state.form
     values = {name: form.as_sent(name) for name in edit.names()}

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
-from litestar import get, post
+from litestar import get, route
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
@@ -19,9 +19,8 @@ from geolookup.console.editing import (
     Values,
     digest_of,
     field_texts,
-    handle,
     offered,
-    show,
+    respond,
     typed_fields,
     version,
     wrong_fields,
@@ -69,7 +68,7 @@ class _Create(Edit):
         return ""
 
     def begin(self, request: AnyRequest) -> Values:
-        return {**{name: query(request, name) for name in self.names()}, "once": secrets.token_urlsafe(9)}
+        return {**super().begin(request), "once": secrets.token_urlsafe(9)}
 
     def wrong(self, console: Console, values: Values) -> dict[str, str]:
         local = _wrong_local(values, needs_name=bool(self.vrf(values)))
@@ -134,22 +133,15 @@ class _OfOne(Edit):
     ``{count}`` the number of its networks, ``{answers}`` what networks that it got mean, and each input has its name.
     """
 
-    title = said = ""
+    said = ""
     edit: edits.CustomEdit
 
     def __init__(self, console: Console, laid: Laid) -> None:
         layer, self.laid, self.locid = console.layer(), laid, laid.place.locid
         self.site, self.zone = layer.names.get(self.locid), layer.zones.get(self.locid, "")
         self.of_vrf = layer.vrfs.get(self.locid, "")
-        self.name = called(laid.place, self.site)
-
-    @property
-    def back(self) -> str:
-        return f"/custom/{self.locid}"
-
-    @property
-    def place(self) -> str:
-        return self.laid.place.place_text() + (f" (VRF {self.of_vrf})" if self.of_vrf else "")
+        self.name, self.back = called(laid.place, self.site), f"/custom/{self.locid}"
+        self.place = laid.place.place_text() + (f" (VRF {self.of_vrf})" if self.of_vrf else "")
 
     def seen(self, editor: Editor) -> str:
         if self.of_vrf:
@@ -168,9 +160,6 @@ class _OfOne(Edit):
 
     def vrf(self, values: Values) -> str:  # noqa: ARG002
         return self.of_vrf
-
-    def begin(self, request: AnyRequest) -> Values:
-        return {name: query(request, name) for name in self.names()}
 
     def changed_by(self, editor: Editor) -> str:
         line = next(reversed(editor.history(self.locid)), None)
@@ -356,30 +345,16 @@ _FORMS: dict[str, type[_OfOne]] = {
 _IN_VRF: dict[str, type[_OfOne]] = {edits.UPDATE.name: _UpdateInVrf, edits.DELETE.name: _DeleteInVrf}
 
 
-@get("/custom/create", sync_to_thread=True)
-def create_form(request: AnyRequest, console: NamedDependency[Console]) -> Html:
-    """The form of a new geolocation, perhaps filled in by what leads there."""
-    return show(request, console, _Create())
-
-
-@post("/custom/create", sync_to_thread=True)
+@route("/custom/create", http_method=["GET", "POST"], sync_to_thread=True)
 def create(request: AnyRequest, console: NamedDependency[Console]) -> Html:
-    """Preview a new geolocation, or create it."""
-    return handle(request, console, _Create())
+    """A new geolocation, its form perhaps filled in by what leads there."""
+    return respond(request, console, _Create())
 
 
-@get("/custom/{locid:int}/{what:str}", sync_to_thread=True)
-def edit_form(
-    request: AnyRequest, console: NamedDependency[Console], locid: FromPath[int], what: FromPath[str]
-) -> Html:
-    """The form of an edit."""
-    return show(request, console, _edit(console, locid, what))
-
-
-@post("/custom/{locid:int}/{what:str}", sync_to_thread=True)
+@route("/custom/{locid:int}/{what:str}", http_method=["GET", "POST"], sync_to_thread=True)
 def edit(request: AnyRequest, console: NamedDependency[Console], locid: FromPath[int], what: FromPath[str]) -> Html:
-    """Preview an edit, or make it."""
-    return handle(request, console, _edit(console, locid, what))
+    """An edit: its form, what it would change, and the edit itself."""
+    return respond(request, console, _edit(console, locid, what))
 
 
 def _edit(console: Console, locid: int, what: str) -> Edit:
@@ -427,4 +402,4 @@ def site_of(addresses: Iterable[str], vrf: str, page: str = "/custom/create") ->
     return path if given["block"] and len(path) <= _MAX_LINK else ""
 
 
-HANDLERS = [pick_city, create_form, create, edit_form, edit]
+HANDLERS = [pick_city, create, edit]

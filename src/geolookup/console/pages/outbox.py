@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
-from litestar import get, post
+from litestar import get, post, route
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
@@ -21,9 +21,8 @@ from geolookup.console.editing import (
     Values,
     digest_of,
     field_texts,
-    handle,
     require_fitting,
-    show,
+    respond,
     typed_fields,
 )
 from geolookup.console.forms import AnyRequest, Form, Table, query, typed
@@ -211,9 +210,9 @@ class _Decision(Edit):
     link: str
 
     def __init__(self, row: OutboxRow, hold: Hold | None, names: Mapping[int, str]) -> None:
-        self.row = row
-        self.hold = hold
-        self.sites = names
+        self.row, self.sites, self.back = row, names, f"/outbox/{row.id}"
+        self.place = f"{wording.edit(row, names)} ({wording.state(row.state)})"
+        self.send, self.leave = _OTHERWISE if hold is None else _WORDS.get(hold.reason, _OTHERWISE)
 
     def told(self, row: OutboxRow) -> tuple[int, str]:
         """The place of a change, and what became of the change."""
@@ -225,14 +224,6 @@ class _Decision(Edit):
         """True if it can be made about this edit."""
         raise NotImplementedError
 
-    @property
-    def back(self) -> str:
-        return f"/outbox/{self.row.id}"
-
-    @property
-    def place(self) -> str:
-        return f"{wording.edit(self.row, self.sites)} ({wording.state(self.row.state)})"
-
     def seen(self, editor: Editor) -> str:
         row = editor.edit(self.row.id)
         return digest_of([row.id, str(row.state), row.attempts, row.payload, row.problem])
@@ -240,9 +231,6 @@ class _Decision(Edit):
     def now(self) -> dict[str, str]:
         fields = field_texts(self.row.payload.get("fields", {}))
         return {"change": wording.edit(self.row, self.sites), "state": wording.state(self.row.state), **fields}
-
-    def begin(self, request: AnyRequest) -> Values:
-        return {name: query(request, name) for name in self.names()}
 
     def after(self, locid: int) -> str:  # noqa: ARG002
         return f"/outbox/{self.row.id}"
@@ -253,14 +241,11 @@ class _Retry(_Decision):
 
     def __init__(self, row: OutboxRow, hold: Hold | None, names: Mapping[int, str]) -> None:
         super().__init__(row, hold, names)
-        self.link = self.button = _words(hold)[0]
+        self.title = self.link = self.button = self.send
 
     @classmethod
     def fits(cls, row: OutboxRow) -> bool:
         return row.state in PERSON_STATES
-
-    def heading(self, values: Values) -> str:  # noqa: ARG002
-        return self.link
 
     def does(self, values: Values) -> Does:  # noqa: ARG002
         def retry(editor: Editor) -> tuple[int, str]:
@@ -276,14 +261,12 @@ class _Amend(_Decision):
         super().__init__(row, hold, names)
         self.has_fields = bool(row.intent.values)
         self.block_label = "Network" if row.intent.new is not None else ""
+        self.title = f"Change what change {row.id} sends"
 
     @classmethod
     def fits(cls, row: OutboxRow) -> bool:
         waits = row.state in (State.QUEUED, *PERSON_STATES)
         return waits and (bool(row.intent.values) or row.intent.new is not None)
-
-    def heading(self, values: Values) -> str:  # noqa: ARG002
-        return f"Change what change {self.row.id} sends"
 
     def begin(self, request: AnyRequest) -> Values:  # noqa: ARG002
         fields = field_texts(self.row.payload.get("fields", {}))
@@ -313,16 +296,14 @@ class _Drop(_Decision):
 
     def __init__(self, row: OutboxRow, hold: Hold | None, names: Mapping[int, str]) -> None:
         super().__init__(row, hold, names)
-        self.link = self.button = _words(hold)[1]
+        self.link = self.button = self.leave
+        self.title = f"{self.link} (change {row.id})"
         if row.intent.what == "create":
             self.hint = "Later changes of this site, which was not created yet, are dropped with it."
 
     @classmethod
     def fits(cls, row: OutboxRow) -> bool:
         return row.state in (State.QUEUED, *PERSON_STATES)
-
-    def heading(self, values: Values) -> str:  # noqa: ARG002
-        return f"{self.link} (change {self.row.id})"
 
     def does(self, values: Values) -> Does:  # noqa: ARG002
         def drop(editor: Editor) -> tuple[int, str]:
@@ -335,14 +316,12 @@ class _Drop(_Decision):
 
 class _Adopt(_Decision):
     button, locid_label, link = "Use this one", "Its number at the service", "It is there: say which one it is"
+    title = "Which of the service's sites is it?"
     hint = "If the service has this site already, say under which number: then nothing is created twice."
 
     @classmethod
     def fits(cls, row: OutboxRow) -> bool:
         return row.state in PERSON_STATES and row.intent.what == "create"
-
-    def heading(self, values: Values) -> str:  # noqa: ARG002
-        return "Which of the service's sites is it?"
 
     def does(self, values: Values) -> Does:
         try:
@@ -363,18 +342,10 @@ class _Adopt(_Decision):
 _CHOICES: dict[str, type[_Decision]] = {"retry": _Retry, "edit": _Amend, "drop": _Drop, "adopt": _Adopt}
 
 
-@get("/outbox/{number:int}/{what:str}", sync_to_thread=True)
-def decision_form(
-    request: AnyRequest, console: NamedDependency[Console], number: FromPath[int], what: FromPath[str]
-) -> Html:
-    """The form of a decision, with what it would change."""
-    return show(request, console, _decision(console, number, what))
-
-
-@post("/outbox/{number:int}/{what:str}", sync_to_thread=True)
+@route("/outbox/{number:int}/{what:str}", http_method=["GET", "POST"], sync_to_thread=True)
 def decide(request: AnyRequest, console: NamedDependency[Console], number: FromPath[int], what: FromPath[str]) -> Html:
-    """Show the effect of a decision, or make it."""
-    return handle(request, console, _decision(console, number, what))
+    """A decision: its form, its effect, and the decision itself."""
+    return respond(request, console, _decision(console, number, what))
 
 
 def _decision(console: Console, number: int, what: str) -> _Decision:
@@ -386,8 +357,4 @@ def _decision(console: Console, number: int, what: str) -> _Decision:
     return _CHOICES[what](row, hold, _called(console.layer(), [row]))
 
 
-def _words(hold: Hold | None) -> tuple[str, str]:
-    return _OTHERWISE if hold is None else _WORDS.get(hold.reason, _OTHERWISE)
-
-
-HANDLERS = [outbox, plan, start_push, pushing, one, decision_form, decide]
+HANDLERS = [outbox, plan, start_push, pushing, one, decide]

@@ -298,8 +298,9 @@ def rolled_back(number: int, before: int) -> str:
     """The result of a rollback."""
     return (
         f"{'Rolled back: version' if number < before else 'Version'} {number} answers now. No update publishes version "
-        f"{before} again by itself; a list that differs from it is published as usual. If one source is to blame, "
-        "move it down or remove it: see Sources."
+        f"{before} again by itself; a list that differs from it is published as usual, also if it repeats what was "
+        "wrong. An answer that must stay whatever a list says belongs into a site of your own: look its address up, and "
+        "correct it. If one source is to blame, move it down or remove it: see Sources."
     )
 
 

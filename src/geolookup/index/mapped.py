@@ -100,7 +100,7 @@ class Section:
 
 
 class Header:
-    """A header that was read and checked: every section lies inside the file and fits the others.
+    """A header that was read and checked: every section lies inside the file and fits the others. Nobody changes it.
 
     ``raw`` is its text as it stands in the file, padding included, and ``tree`` the decoded JSON; ``metadata`` has
     strings only; ``counts`` has the numbers of `COUNT_NAMES`; ``sections`` has the unknown ones of a newer minor
@@ -125,6 +125,11 @@ class Header:
         self.counts = counts
         self.sections = sections
         self.size_bytes = size_bytes
+
+
+#: The headers that were read last, by their texts and their files' sizes: a command opens each file several times.
+_known: dict[tuple[bytes, int], Header] = {}
+_MOST_KNOWN = 16
 
 
 def header_of(path: str) -> Header:
@@ -155,6 +160,18 @@ def read_header(data: memoryview, path: str) -> Header:
     if not 2 <= header_bytes <= MAX_HEADER_BYTES or start > size or start % ALIGNMENT:
         raise IndexDamagedError(f"{path}: not an index file, or damaged: the length of its header cannot be right")
     raw = bytes(data[8:start])
+    header = _known.get((raw, size))
+    if header is None:
+        header = _checked(raw, size, path)
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        _known[raw, size] = header
+    _check_ends(data, header.sections, path)
+    return header
+
+
+def _checked(raw: bytes, size: int, path: str) -> Header:
+    """The header of a file of this size that has this text, with all checked that it says; see `read_header`."""
     try:
         tree, check = plainjson.loads_sealed(raw, CHECK_MARK)
     except ValueError as error:
@@ -170,13 +187,13 @@ def read_header(data: memoryview, path: str) -> Header:
     if metadata.get("layer") not in LAYERS:
         raise IndexDamagedError(f"{path}: the layer is not one of {', '.join(LAYERS)}: {metadata.get('layer')!r:.80}")
     counts = {name: _count(metadata.get(name), name, path) for name in COUNT_NAMES}
+    start = 8 + len(raw)
     sections = {
         name: _section(name, entry, start, size, path) for name, entry in tree.items() if name != "__metadata__"
     }
     if max((section.end for section in sections.values()), default=start) != size:
         raise IndexDamagedError(f"{path}: the sections do not end where the file ends: it is truncated, or has more")
     _check_shapes(sections, counts, metadata["layer"], path)
-    _check_ends(data, sections, path)
     return Header(raw, tree, metadata, counts, sections, size)
 
 

@@ -170,7 +170,7 @@ class Edits:
                 connection = opened.enter_context(self._connected(wait_s, to_read=True))
             if connection is None or not self._version(connection):
                 connection = opened.enter_context(contextlib.closing(_in_memory()))
-                schema.create(connection)
+                connection.deserialize(schema.empty())
             connection.execute("BEGIN")
             opened.callback(lambda: connection.in_transaction and connection.execute("ROLLBACK"))
             with self._explained(connection):

@@ -1,5 +1,6 @@
 """The schema of edits.db: all of its tables, made at once, and the mark by which the file is known."""
 
+import contextlib
 import functools
 import sqlite3
 from collections.abc import Mapping
@@ -143,3 +144,11 @@ def create(connection: sqlite3.Connection) -> None:
             connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+@functools.cache
+def empty() -> bytes:
+    """A file with all tables and nothing in them: to make them takes eight times as long as to read it."""
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        create(connection)
+        return connection.serialize()

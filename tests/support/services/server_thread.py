@@ -1,16 +1,32 @@
 """An application on the project's own server, in a thread of this process, for the length of a test."""
 
+import asyncio
 import threading
 from types import TracebackType
 from typing import Any, Self
 
 import httpx
+import uvicorn.server
 
 from geolookup.web.options import Options
 from geolookup.web.server import Server, bind
 from tests.support.services.plain_http import PLAIN
 
 PATIENCE_S = 60
+
+
+class _Asyncio:
+    """`asyncio` as uvicorn has it here: it looks ten times as often whether it is to end, since many tests end one."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    @staticmethod
+    async def sleep(delay: float) -> None:
+        await asyncio.sleep(delay / 10)
+
+
+uvicorn.server.asyncio = _Asyncio()  # type: ignore[assignment]
 
 
 class ServerThread:

@@ -25,6 +25,22 @@ from tests.support.services.postgres import PostgresServer
 from tests.support.services.running_service import FIELDS, RunningService
 from tests.support.services.service_fixtures import DEFAULTS
 
+#: As long as lookups may be behind, here where `soon` makes that a tenth of the second that is promised.
+_A_WHILE_S = 0.1
+
+
+@pytest.fixture(autouse=True)
+def soon(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lookups follow ten times as fast as they do, but where a test says ``usual``."""
+    if "usual" not in request.fixturenames:
+        for name in ("LOOK_INTERVAL_S", "_OLDEST_S"):
+            monkeypatch.setattr(lookup_index, name, getattr(lookup_index, name) / 10)
+
+
+@pytest.fixture
+def usual() -> None:
+    """Lookups follow as they do."""
+
 
 @pytest.fixture
 def store(db: str, tmp_path: Path) -> Iterator[Store]:
@@ -100,7 +116,7 @@ def test_the_first_lookup_waits_for_a_small_database_to_be_compiled(index: Looku
 
 
 def test_what_another_process_committed_a_second_ago_is_seen_by_the_first_lookup(
-    store: Store, index: LookupIndex
+    store: Store, index: LookupIndex, usual: None
 ) -> None:
     assert ask(index, "192.0.2.1") == (1, "US")
     # Not by way of anything that this index could be told by.
@@ -118,7 +134,7 @@ def test_a_look_that_ends_before_it_is_waited_for_answers(
 ) -> None:
     ask(index, "192.0.2.1")
     locid = create(store, "192.0.2.0-192.0.2.1")
-    time.sleep(1)
+    time.sleep(_A_WHILE_S)
     begin = index._begin
 
     def begin_and_end(work: Callable[[], None]) -> _Job | None:
@@ -139,14 +155,14 @@ def test_two_services_on_one_database_see_what_the_other_one_wrote(postgres_serv
     ):
         assert client.get("/lookup/10.0.0.1").json()["locid"] is None
         locid = one.create(("10.0.0.0", "10.0.0.9"))
-        time.sleep(1)
+        time.sleep(_A_WHILE_S)
         assert client.get("/lookup/10.0.0.1").json()["locid"] == locid
 
 
 def test_lookups_at_the_same_time_start_one_look_and_are_answered_by_it(store: Store, index: LookupIndex) -> None:
     ask(index, "192.0.2.1")
     locid = create(store, "192.0.2.0-192.0.2.1")
-    time.sleep(1)
+    time.sleep(_A_WHILE_S)
 
     async def together() -> tuple[int, list[Layers]]:
         with index._looking:  # so that the look lasts until all have come
@@ -164,7 +180,7 @@ def test_lookups_at_the_same_time_start_one_look_and_are_answered_by_it(store: S
 def test_a_look_that_takes_long_holds_nobody_up_for_good(store: Store, index: LookupIndex) -> None:
     ask(index, "192.0.2.1")
     create(store, "192.0.2.0-192.0.2.1")
-    time.sleep(1)
+    time.sleep(_A_WHILE_S)
     with index._looking:
         assert ask(index, "192.0.2.1") == (1, "US")  # what was there answers
 
@@ -192,7 +208,7 @@ def test_a_default_layer_that_changed_is_compiled_beside_and_custom_edits_are_se
         load(store, tmp_path, "FR", ("203.0.113.0", "203.0.113.255"))
         with lock(os.path.join(folder, "compile.lock"), wait_s=30, busy=""):  # the default layer has to wait
             locid = create(store, "192.0.2.0-192.0.2.1")
-            time.sleep(1)
+            time.sleep(_A_WHILE_S)
             assert ask(index, "192.0.2.1") == (locid, "US")
             assert ask(index, "203.0.113.1") is None
         assert found(until(index, "203.0.113.1", "FR"), "192.0.2.1") == (locid, "US")
@@ -247,7 +263,7 @@ def test_while_the_database_cannot_be_read_what_was_there_answers_and_then_it_fo
     with store.write() as transaction:
         transaction.connection.execute(text("ALTER TABLE meta RENAME TO elsewhere"))
     for _ in range(3):
-        time.sleep(1)
+        time.sleep(_A_WHILE_S)
         assert ask(index, "192.0.2.1") == (1, "US")
     assert index.problem
     assert len([record for record in caplog.records if "do not follow" in record.message]) == 1
@@ -287,7 +303,7 @@ def test_a_default_layer_that_cannot_be_compiled_does_not_stop_custom_edits_and_
         load(store, tmp_path, "FR", ("203.0.113.0", "203.0.113.255"))
         for address in ("192.0.2.1", "192.0.2.2"):  # the second after the compilation failed
             locid = create(store, address)
-            time.sleep(1)
+            time.sleep(_A_WHILE_S)
             assert ask(index, address) == (locid, "US")
         assert ask(index, "203.0.113.1") is None
         os.rename(f"{folder}-elsewhere", folder)

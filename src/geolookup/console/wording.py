@@ -299,8 +299,8 @@ def rolled_back(number: int, before: int) -> str:
     return (
         f"{'Rolled back: version' if number < before else 'Version'} {number} answers now. No update publishes version "
         f"{before} again by itself; a list that differs from it is published as usual, also if it repeats what was "
-        "wrong. An answer that must stay whatever a list says belongs into a site of your own: look its address up, and "
-        "correct it. If one source is to blame, move it down or remove it: see Sources."
+        "wrong. An answer that must stay whatever a list says belongs into a site of your own: look its address up, "
+        "and correct it. If one source is to blame, move it down or remove it: see Sources."
     )
 
 

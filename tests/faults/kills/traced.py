@@ -5,6 +5,7 @@ import ctypes
 import importlib
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -68,16 +69,18 @@ def traced(
     if inject is not None:
         command += ["-e", f"inject={inject}"]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as tracer:
+        ended = os.pidfd_open(tracer.pid)
         try:
             _await_tracer(child, tracer)
             os.kill(child, signal.SIGUSR1)
-            try:
-                tracer.wait(PATIENCE_S)  # it ends with what it traces
+            code = None
+            # It ends with what it traces. `Popen.wait` would look for that only every now and then.
+            if select.select([ended], [], [], PATIENCE_S)[0]:
+                tracer.wait()
                 code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
                 child = 0
-            except subprocess.TimeoutExpired:
-                code = None
         finally:
+            os.close(ended)
             if child:
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)

@@ -142,6 +142,8 @@ def test_a_wide_tree_is_walked_in_pieces_in_the_order_of_addresses(
     whole, _ = read_all(DATA / "GeoLite2-City-Test.mmdb")
     monkeypatch.setattr("geolookup.sources.mmdb_tree._WIDEST", 8)
     monkeypatch.setattr("geolookup.sources.mmdb_tree._PIECE", 3)
+    monkeypatch.setattr("geolookup.sources.mmdb_tree._FAR", 4)
+    monkeypatch.setattr("geolookup.sources.mmdb_tree._STEP", 2)
     in_pieces, _ = read_all(DATA / "GeoLite2-City-Test.mmdb")
     assert in_pieces == whole
     numbers = [addresses.parse(first) for first, _, _ in whole]

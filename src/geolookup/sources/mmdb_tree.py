@@ -118,6 +118,8 @@ def _about(found: dict[Any, Any]) -> dict[str, str]:
 _WIDEST = 1 << 14
 _PIECE = 1 << 12
 _SCAN = 1 << 16
+#: Nodes that lie so far from each other are read in steps: the system maps 64 KiB around each, soon the whole tree.
+_FAR, _STEP = 1 << 20, 1 << 10
 # Trees of IPv4 are walked as if they stood in ::/96, so that every tree ends after 128 bits.
 _DEEPEST = 128
 _MAPPED = np.uint64(0xFFFF)
@@ -270,8 +272,14 @@ class Tree:
 
     def _expand(self, front: "_Front", skipped: int | None) -> tuple["_Front", Networks]:
         """The nodes one level down, and the networks that end there."""
-        left, right = self._children(front.node)
-        values = _both(left, right)
+        if len(front.node) > _STEP and int(np.ptp(front.node)) > _FAR:
+            parts = []
+            for cut in range(0, len(front.node), _STEP):
+                parts.append(_both(*self._children(front.node[cut : cut + _STEP])))
+                let_go(self._buffer)
+            values = np.concatenate(parts)
+        else:
+            values = _both(*self._children(front.node))
         hi, lo = np.repeat(front.hi, 2), np.repeat(front.lo, 2)
         if front.depth < 64:
             hi[1::2] |= np.uint64(1 << (63 - front.depth))

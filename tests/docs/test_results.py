@@ -27,6 +27,8 @@ def test_a_recorded_figure_replaces_the_older_one_alone(tmp_path: Path, monkeypa
     assert figures.days() == ["2026-11-20", "2026-11-22"]
     lines = {line.split(" | ")[0]: line for line in goals.table()}
     assert lines["| push over loopback"].endswith("| 83 a second |  | 400 | no |")
+    [limit] = [line for line in goals.table() if line.startswith("- ")]
+    assert limit.startswith("- push over loopback: ")  # no other was measured to miss its goal
     assert "| 1.25 times |" in lines["| seven similar nights on disk, to one"]
     assert lines["| seven similar nights on disk, to one"].endswith("| yes |")
 

@@ -132,14 +132,14 @@ def _said(path: Path) -> tuple[list[Block], list[Any], Gathered]:
     parts = {
         key: [records.part(key, number) for number in records.column(key, everything).tolist()] for key in records.names
     }
-    said = sorted(
+    said = [
         (
             () if place == 0xFFFF_FFFE else gathered.places[place],
             sorted((key, own[at]) for key, own in parts.items() if own[at]),
         )
         for at, place in enumerate(records.places(everything).tolist())
-    )
-    return blocks, said, gathered
+    ]
+    return blocks, sorted(said, key=repr), gathered  # None has no place among numbers
 
 
 @pytest.fixture

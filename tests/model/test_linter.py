@@ -53,7 +53,7 @@ def test_disjoint_and_nested_blocks_of_different_geolocations_are_as_they_should
 def test_a_block_that_its_own_geolocation_covers_is_redundant() -> None:
     (found,) = told(parsed(-1, "10.0.0.0/8", "10.1.0.0/16"))
     assert found == (
-        "redundant: 10.1.0.0-10.1.255.255 of -1 is redundant: without it, 10.0.0.0-10.255.255.255 of -1 would give "
+        "redundant: 10.1.0.0-10.1.255.255 of -1 is not needed: without it, 10.0.0.0-10.255.255.255 of -1 would give "
         "the same answers"
     )
 

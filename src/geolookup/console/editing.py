@@ -37,6 +37,8 @@ _AT_ONCE_SEGMENTS = 2_000
 #: The input that says that a very wide block is meant: it comes after the preview, so it is no part of what was shown.
 WIDE: Final = "wide"
 
+#: The input that says that networks of other sites go to this one.
+MOVE: Final = "move"
 #: What was typed, by the name of the input.
 Values = dict[str, str]
 
@@ -175,6 +177,7 @@ class Edit:
         found = [*(["name"] if self.has_name else []), *(["time_zone"] if self.has_time_zone else [])]
         found += [*(["vrf"] if self.has_vrf else []), *([field.name for field in FIELDS] if self.has_fields else [])]
         found += ["block", WIDE] if self.block_label else []
+        found += [MOVE] if self.blocks_may_be_many else []
         return [*found, *(["locid"] if self.locid_label else []), *self.hidden]
 
 
@@ -288,7 +291,7 @@ def _handle(request: AnyRequest, console: Console, edit: Edit) -> Html:
     editor = console.editor()
     if step == "save" and (form.text("checked") == _digest(values) or not edit.changes_answers):
         try:
-            locid, told = make(editor, edit.does(values), unchanged=lambda: _require(edit, editor, form))
+            locid, told = make(editor, _moving(edit, values), unchanged=lambda: _require(edit, editor, form))
         except OvertakenError as error:
             return _page(request, console, edit, values, error=error.told, overtaken=True, status=409)
         except WideBlockError as error:
@@ -306,6 +309,22 @@ def _handle(request: AnyRequest, console: Console, edit: Edit) -> Html:
         doubt, step = edit.doubt(console, values), "check"
         values |= {} if doubt is None else doubt.instead
     return _page(request, console, edit, values, step=step, overtaken=overtaken)
+
+
+def _moving(edit: Edit, values: Values) -> Does:
+    """The edit; if that is said, after the networks that other sites have were taken from them."""
+    does = edit.does(values)
+    if not values.get(MOVE) or edit.vrf(values):
+        return does
+
+    def moving(editor: Editor) -> tuple[int, str]:
+        owners = {block: laid.place.locid for laid in editor.custom() for block in laid.place.ipblocks}
+        for block in (block_of(*ends) for ends in edit.blocks(values)):
+            if (owner := owners.get(block)) is not None and edit.back != f"/custom/{owner}":
+                editor.remove_block(owner, block)
+        return does(editor)
+
+    return moving
 
 
 def offered(console: Console, begin: str) -> list[tuple[str, Values]]:
@@ -342,7 +361,7 @@ def _with_city(request: AnyRequest, console: Console, edit: Edit, values: Values
 def _beside(console: Console, edit: Edit, error: GeoLookupError) -> tuple[str, dict[str, str]]:
     """The text of an error above the form, and its text beside the input that it is about, if there is one."""
     if edit.block_label and isinstance(error, BlockError) and error.owners:
-        return _WRONG, {"block": _taken(console, error.owners)}
+        return _WRONG, {"block": _taken(console, error.owners), **({MOVE: ""} if edit.blocks_may_be_many else {})}
     name = error.told.split(" ", 1)[0].rstrip(":")
     return (_WRONG, {name: error.told}) if edit.has_fields and name in FIELD_NAMES else (error.told, {})
 
@@ -355,14 +374,14 @@ def _taken(console: Console, owners: Mapping[IPBlock, int]) -> Markup:
         networks[locid].append(block_text(block))
     places = {laid.place.locid: laid.place for laid in layer.laid if laid.place.locid in networks}
     told = [
-        Markup('{} {} to <a href="/custom/{}">{}</a>').format(
+        Markup('{} {} to <a href="/custom/{}" hx-boost="false">{}</a>').format(
             " and ".join(each), "belongs" if len(each) == 1 else "belong", locid,
             shown(called(places[locid], layer.names.get(locid))),
         )
         for locid, each in networks.items()
     ]  # fmt: skip
     which = "it" if len(owners) == 1 else "them"
-    return Markup("; ").join(told) + f". Remove {which} there first; a wider or narrower network can be added as it is."
+    return Markup("; ").join(told) + f". Move {which} here, or leave {which} there."
 
 
 def _require(edit: Edit, editor: Editor, form: Form) -> None:
@@ -395,7 +414,7 @@ def _preview(console: Console, edit: Edit, values: Values, *, whole: bool) -> tu
     """The effect of an edit, and what its block covers if that is very wide: a person has to say that it is meant."""
 
     def preview(meant: str) -> EditPreview:
-        does = edit.does({**values, WIDE: meant})
+        does = _moving(edit, {**values, WIDE: meant})
         directory, vrf = console.directory(), edit.vrf(values)
         return preview_edit(directory, console.editor(), does, most=_AT_ONCE_SEGMENTS, whole=whole, vrf=vrf)
 

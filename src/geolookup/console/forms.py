@@ -208,15 +208,16 @@ def dropped_name(request: AnyRequest) -> str:
     return "" if sent is None else sent.filename
 
 
-def count_dropped(request: AnyRequest, geo: GeoLookup) -> tuple[Counts, list[str], list[str]]:
+def count_dropped(request: AnyRequest, geo: GeoLookup) -> tuple[Counts, list[str], list[str], str]:
     """Count the addresses of the form's file, a log or a list that may be compressed, by their places.
 
     :returns: the counts; each address once in its order, none if there are too many to list; and of a short text
-        the lines without an address
+        the lines without an address, and all of it
     :raises GeoLookupError: if there is no file, or it cannot be read
     """
     seen: dict[str, None] = {}
     bare: list[str] = []
+    whole = ""
 
     def noted(batch: Batch) -> Batch:
         for token in batch.found if len(seen) <= _MOST_LISTED else ():
@@ -227,7 +228,9 @@ def count_dropped(request: AnyRequest, geo: GeoLookup) -> tuple[Counts, list[str
                 break
         if batch.doubt is None and b"\0" in head:
             raise DataFileError(f"{name} is not text: choose a log, a list, or a table")
+        nonlocal whole
         if batch.doubt is None and len(head) < _LIST_BYTES:  # text without columns, and all of it
+            whole = head.decode(errors="replace")
             bare[:] = [
                 f"line {number}: {line.decode(errors='replace').strip()}"
                 for number, line in enumerate(head.splitlines(), 1)
@@ -240,7 +243,7 @@ def count_dropped(request: AnyRequest, geo: GeoLookup) -> tuple[Counts, list[str
         if head:
             stream.seek(0)
         found = count(geo, ((name, noted(batch)) for batch in while_wanted(request, batches_of(name, stream))))
-    return found, list(seen) if len(seen) <= _MOST_LISTED else [], bare
+    return found, list(seen) if len(seen) <= _MOST_LISTED else [], bare, whole
 
 
 class Table:

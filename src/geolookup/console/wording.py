@@ -17,6 +17,7 @@ from geolookup.sites.changes import Change, Kind
 from geolookup.sites.site import block_text
 from geolookup.sites.table import SAY_COLUMNS
 from geolookup.state.editor import Editor
+from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.outbox.operations import Operation
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.steps import SITES, VRF_PLACE, as_named
@@ -48,6 +49,16 @@ _EDITS: Mapping[str, str] = {
     Operation.REPLACE_BLOCK: "replace {block} of {site} by {new_block}",
     Operation.REMOVE_BLOCK: "remove {block} from {site}",
     Operation.CLEAR_BLOCKS: "remove all networks of {site}",
+}
+#: What becomes of a site if such a change is taken back before it is sent.
+_TAKEN_BACK: Mapping[str, str] = {
+    Operation.CREATE: "delete {site}, which was not sent yet",
+    Operation.UPDATE: "put back the place that {site} had",
+    Operation.DELETE: "keep {site}",
+    Operation.ADD_BLOCK: "remove {block} from {site}",
+    Operation.REPLACE_BLOCK: "put back {block} of {site} in place of {new_block}",
+    Operation.REMOVE_BLOCK: "put back {block} of {site}",
+    Operation.CLEAR_BLOCKS: "put back all networks of {site}",
 }
 
 #: The lines of the history whose word says little to those who never saw a command.
@@ -109,16 +120,16 @@ def state(text: str) -> str:
     return STATES.get(text, text)
 
 
-def edit(row: OutboxRow, names: Mapping[int, str]) -> str:
-    """A change in words; ``names`` are those of the sites by their number."""
+def edit(row: OutboxRow, names: Mapping[int, str], told: Mapping[str, str] = _EDITS) -> str:
+    """A change in words, as they are ``told``; ``names`` are those of the sites by their number."""
     blocks = {name: block_text(IPBlock.from_ends(*ends)) for name, ends in row.payload.items() if name != "fields"}
-    return _EDITS[row.operation].format(site=names.get(row.locid) or f"site {row.locid}", **blocks)
+    return told[row.operation].format(site=names.get(row.locid) or f"site {row.locid}", **blocks)
 
 
 def step(change: Change) -> str:
     """A step of a plan: a site that has a name is called by it alone."""
     if change.edit is not None:
-        return f"take back: {edit(change.edit, {change.edit.locid: change.site or ''})}"
+        return edit(change.edit, {change.edit.locid: change.site or ""}, _TAKEN_BACK)
     if change.kind is Kind.CLAIM and change.was is None:
         return f"give a site that is there already, and has no name, the name {change.site}"
     named = change if change.site is None else replace(change, locid=None)
@@ -205,11 +216,18 @@ def held_for(line: Mapping[str, Any]) -> str:
     error, _, text = str(line["outcome"]).partition(": ")
     if error != HeldError.__name__:
         return ""
-    return (text.partition(_GOES_ON)[2].partition(": ")[2] or text).partition(". Look at it: ")[0]
+    return reasons(text)
 
 
-def answered(blocks: Sequence[IPBlock], name: str) -> str:
-    """What blocks that were given to a site mean for their addresses."""
+def reasons(text: str) -> str:
+    """The reasons in the message of an update that was held, without the commands that decide."""
+    return (text.partition(_GOES_ON)[2].partition(": ")[2] or text.removeprefix("held: ")).partition(". Look at it: ")[
+        0
+    ]
+
+
+def answered(blocks: Sequence[IPBlock], name: str, layer: Sequence[Laid] = ()) -> str:
+    """What blocks that were given to a site mean for their addresses, beside the sites of the ``layer``."""
     v4, v6 = (sum(block.last - block.first + 1 for block in blocks if block.family == each) for each in (4, 6))
     counted = " and ".join(
         [
@@ -217,7 +235,12 @@ def answered(blocks: Sequence[IPBlock], name: str) -> str:
             *([f"{short_v6(v6)} of IPv6"] if v6 else []),
         ]
     )
-    return f"{name} now answers for {counted}: {_listed(blocks)}"
+    inside = (each for laid in layer for each in laid.place.ipblocks if each not in blocks)
+    within = any(
+        each.family == of.family and of.first <= each.first <= each.last <= of.last for each in inside for of in blocks
+    )
+    others = "; but more exact networks of your sites keep their answers" if within else ""
+    return f"{name} now answers for {counted}: {_listed(blocks)}{others}"
 
 
 def unread(error: str) -> str:

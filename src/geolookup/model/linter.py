@@ -44,7 +44,7 @@ class Finding:
         first = min([self.locid, *(locid for locid, _ in self.others)])
         return {
             "identical": f"{who} is {named} too: {names.get(first, first)} wins",
-            "redundant": f"{who} is redundant: without it, {named} would give the same answers",
+            "redundant": f"{who} is not needed: without it, {named} would give the same answers",
             "shadowed": f"{who} is shadowed: every address of it is won by {named}",
             "crossing": f"{who} crosses {named}: where they overlap, the narrower one wins",
         }[self.kind]

@@ -195,7 +195,7 @@ def test_check_names_what_is_doubtful_and_exits_with_1(command: Command) -> None
     assert command("custom", "check") == "nothing found in 1 custom geolocation with 1 block\n"
     assert command.json("custom", "check") == {"ok": True, "findings": []}
     command("custom", "add-block", -3, "10.9.1.0/24")
-    assert command("custom", "check", exits=1).startswith("redundant: 10.9.1.0-10.9.1.255 of -3 is redundant")
+    assert command("custom", "check", exits=1).startswith("redundant: 10.9.1.0-10.9.1.255 of -3 is not needed")
     (finding,) = command.json("custom", "check", exits=1)["findings"]
     assert finding["finding"] == "redundant"
     assert finding["block"] == {"startip": "10.9.1.0", "endip": "10.9.1.255"}

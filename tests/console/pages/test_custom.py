@@ -124,7 +124,7 @@ def test_what_cannot_be_is_said_beside_what_was_typed(console: RunningConsole, m
     assert "has host bits set: did you mean 10.0.0.0/8?" in answer.text
     answer = mine.fill(f"/custom/{locid}/add-block", block="10.20.0.0/16", step="check")
     assert 'belongs to <a href="/custom/-' in answer.text
-    assert "</a>. Remove it there first" in answer.text
+    assert "</a>. Move it here, or leave it there." in answer.text
 
 
 @pytest.mark.parametrize("typed", ["11.1.0.0-11.1.0.9", "11.1.0.0 - 11.1.0.9", "11.1.0.0–11.1.0.9"])
@@ -406,7 +406,7 @@ def test_several_networks_are_added_at_once_and_those_of_others_are_named_with_l
         answer = mine.fill(path, **sent, step=step)
         assert answer.status_code == 422
         assert "Nothing was saved. Look at" in answer.text
-        told = f'11.70.0.2 and 11.70.0.1 belong to <a href="/custom/{owner}">Lyon &lt;office&gt;</a>. Remove them'
+        told = f'belong to <a href="/custom/{owner}" hx-boost="false">Lyon &lt;office&gt;</a>. Move them'
         assert told in answer.text
         assert "geolocation -" not in answer.text
 

@@ -5,7 +5,7 @@ import re
 from html import unescape
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pytest
 
@@ -174,7 +174,7 @@ def test_a_site_is_found_by_its_name_and_its_place(console: RunningConsole, mine
     assert mine.get("/", params={"q": "łódź DEPOT"}).url.path == f"/custom/{locid}"
     both = mine.get("/?q=Łódź").text
     assert both.index("Łódź office</a>") > 0 < both.index("Łódź depot</a>")
-    assert "no site has this in its name" in mine.get("/?q=Nowhere").text
+    assert "No site has this in its name" in mine.get("/?q=Nowhere").text
 
 
 def test_the_start_says_what_is_served_and_what_waits(console: RunningConsole, tab: Any, mine: Visitor) -> None:
@@ -231,6 +231,37 @@ def test_a_url_is_called_so(mine: Visitor) -> None:
     assert "is a URL, not an IP address: look up its host, 8.8.8.8" in mine.get("/?q=http://8.8.8.8/x").text
 
 
+def test_networks_of_other_sites_are_moved_to_the_chosen_one(console: RunningConsole, mine: Visitor) -> None:
+    lyon = {"country": "FR", "city": "Lyon", "latitude": 45.76, "longitude": 4.84}
+    with open_editor(console.home) as editor:
+        old = editor.create(name="Part-Dieu", blocks=["12.82.1.0/28"], **lyon)  # type: ignore[arg-type]
+        new = editor.create(name="Confluence", blocks=["12.82.2.1", "12.82.2.2"], **lyon)  # type: ignore[arg-type]
+    text = mine.get("/", params={"q": "12.82.1.3, 12.82.2.1, 12.82.3.1, 12.82.3.777, 10.0.0.9"}).text
+    assert f'Networks of your sites already: 12.82.2.1 of <a href="/custom/{new}">Confluence</a>.' in text
+    assert f'Within a wider network of your sites already: 12.82.1.3 of <a href="/custom/{old}">Part-Dieu</a>.' in text
+    assert "Private addresses, which other networks may have too: 10.0.0.9." in text
+    (link,) = re.findall(r'href="([^"]*)">Add all 4 to a site, and move 1 there', text)
+    (form,) = re.findall(r'<a href="(/custom/-[^"]*)">Part-Dieu', mine.get(unescape(link)).text)
+    page = mine.get(unescape(form)).text
+    assert 'name="move" value="yes" checked> Move networks here from the sites that have them' in page
+    asked = {"block": "12.82.2.1 12.82.3.1"}
+    refused = mine.fill(f"/custom/{old}/add-block", **asked, step="check").text
+    assert 'name="move" value="yes"> Move networks here' in refused
+    assert mine.save(f"/custom/{old}/add-block", **asked, move="yes").history
+    with open_editor(console.home) as editor:
+        assert [block.startip for block in editor.get(new).place.ipblocks] == ["12.82.2.2"]
+        assert len(editor.get(old).place.ipblocks) == 3
+        steps = {line["step"] for line in editor.history()[-2:]}
+    assert len(steps) == 1, "both are one change, which is undone as one"
+    (create,) = re.findall(r'href="(/custom/create[^"]*)">New site for the others', text)
+    assert "could not be read: 12.82.3.777" in mine.get(unescape(create)).text
+    fields = {"name": "Third", "country": "FR", "city": "", "latitude": "", "longitude": "", "left": "12.82.3.777"}
+    assert (
+        "Without 12.82.3.777, which could not be read."
+        in mine.save("/custom/create", **fields, block="12.82.3.1", move="yes").text
+    )
+
+
 @pytest.mark.parametrize(
     "asked", ["10.1.2.3:8080", "[::ffff:10.1.2.3]:80", '"10.1.2.3"', "10.1.2.3, 192.0.2.1", "10.1.2.3/32"]
 )
@@ -277,7 +308,7 @@ def test_a_pasted_list_is_answered_address_by_address_with_what_is_none(mine: Vi
     assert "2 addresses or networks" in bits
     refused = mine.get("/", params={"q": "10.20.0.256 10.20.0.257"})
     assert refused.status_code == 422
-    assert re.search("10.20.0.256.*; .*10.20.0.257.*and no site has this", refused.text)
+    assert re.search("No site has this.*10.20.0.256.*; .*10.20.0.257", refused.text)
 
 
 def test_a_list_that_is_too_long_for_a_page_says_so(mine: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,12 +355,15 @@ def test_of_a_list_only_what_no_site_has_is_offered_for_a_new_one(console: Runni
     with open_editor(console.home) as editor:
         locid = editor.create(name="Lyon", blocks=["12.81.0.1", "12.81.0.2"], **NOTHING)
     both = mine.get("/", params={"q": "12.81.0.1 12.81.0.2 12.81.0.3"}).text
-    assert "2 of 3 are networks of your sites already." in both
+    of_lyon = f'12.81.0.1 of <a href="/custom/{locid}">Lyon</a>, 12.81.0.2 of <a href="/custom/{locid}">Lyon</a>'
+    assert f"Networks of your sites already: {of_lyon}." in both
+    assert ">Add all 3 to a site, and move 2 there</a>" in both
     (link,) = re.findall(r'href="(/custom/create[^"]*)">New site for the others', both)
     assert link.endswith("block=12.81.0.3")
     fields = hidden(mine.get("/").text)
     all_of_them = mine.post("/count", data=fields, files={"file": ("x", b"12.81.0.1\n12.81.0.2\n")}).text
-    assert "All 2 are networks of your sites already." in all_of_them
+    assert f"Networks of your sites already: {of_lyon}." in all_of_them
+    assert ">Move 2 there</a>" in all_of_them
     assert "/custom/create" not in all_of_them
     with open_editor(console.home) as editor:
         editor.delete(locid)
@@ -371,6 +405,38 @@ def test_what_comes_in_afterwards_takes_the_focus_along(
     tab.get_by_role("region", name="Every network that covers it").wait_for()
     tab.unroute("**/?q=9.0.0.1&why=1")
     assert tab.evaluate("document.activeElement.textContent") == "Why this answer"
+
+
+def test_a_site_is_found_by_one_of_the_words_if_none_has_all(console: RunningConsole, mine: Visitor) -> None:
+    with open_editor(console.home) as editor:
+        for name in ("Gdynia Mitte", "Gdynia Lab west"):
+            editor.create(name=name, **{**NOTHING, "country": "PL"})
+    both = mine.get("/?q=Gdynia office").text
+    assert both.index(">Gdynia Mitte<") < both.index(">Gdynia Lab west<")
+    one = mine.get("/?q=west gdynia").text
+    assert ">Gdynia Lab west<" in one
+    assert ">Gdynia Mitte<" not in one
+    assert "12.1.1.7" in mine.get("/?q=the Gdynia printer 12.1.1.7").text.partition('id="answer"')[2]
+
+
+def test_an_address_is_read_as_it_stands_in_a_mail_and_all_that_is_not_is_named(mine: Visitor) -> None:
+    read = "IP:81.64.96.4 81.64.96.10! 81.64.96.30: http://81.64.96.5/ https://81.64.96.6/a 81[.]64[.]96[.]25"
+    read += " 81.64.96.7|81.64.96.8."
+    text = mine.get("/", params={"q": read}).text
+    assert "8 addresses or networks" in text
+    assert "Not read" not in text
+    wrong = [f"81.64.{number}.999" for number in range(15)]
+    text = mine.get("/", params={"q": " ".join(["81.64.96.4", *wrong])}).text
+    assert all(f"&#39;{each}&#39; is not an IP address" in text for each in wrong)
+
+
+def test_ranges_and_networks_of_a_dropped_list_stay_whole(mine: Visitor) -> None:
+    mail = b"Hi\n11.83.1.7\nfrom 11.83.1.16 to 11.83.1.47\n11.83.2.1 - 11.83.2.9\n11.83.3.0/24\n11.83.4.1-11.83.4.9\n"
+    text = mine.post("/count", data=hidden(mine.get("/").text), files={"file": ("mail.txt", mail)}).text
+    (link,) = re.findall(r'href="(/custom/create[^"]*)">New site for these addresses', text)
+    assert unquote(unescape(link)).partition("block=")[2].split() == [
+        "11.83.1.7", "11.83.1.16-11.83.1.47", "11.83.2.1-11.83.2.9", "11.83.3.0/24", "11.83.4.1-11.83.4.9"
+    ]  # fmt: skip
 
 
 def test_an_answer_has_the_focus(tab: Any, console: RunningConsole) -> None:

@@ -56,8 +56,8 @@ class Row:
 
 
 def _natural(text: str) -> list[tuple[int, str]]:
-    """The key by which people sort: Branch 13 comes before Branch 108."""
-    parts = re.split("([0-9]{1,18})", text.casefold())
+    """The key by which people sort: Branch 13 comes before Branch 108, and Łódź stands at L."""
+    parts = re.split("([0-9]{1,18})", without_accents(text).casefold())
     return [(int(part), "") if number % 2 else (0, part) for number, part in enumerate(parts)]
 
 
@@ -106,6 +106,7 @@ def table(request: AnyRequest, console: NamedDependency[Console]) -> Html:
             {laid.place.country for laid in found if 0 < len(laid.place.country) <= _MAX_COUNTRY}, key=country_name
         ),
         block=block,
+        move=query(request, "move"),
         every=len(layer.laid),
         of_vrfs=0 if block else len(layer.of_vrfs),
         within=within,

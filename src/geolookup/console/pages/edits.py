@@ -1,7 +1,7 @@
 """Editing custom geolocations: each edit has a form at an address of its own, named as its command."""
 
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import urlencode
 
@@ -58,7 +58,7 @@ class _Create(Edit):
 
     button, block_label = "Create this site", "Networks"
     has_name = has_time_zone = has_vrf = has_fields = block_may_wait = blocks_may_be_many = True
-    hidden = ("once", "corrects")
+    hidden = ("once", "corrects", "left")
     back = "/custom"
 
     def heading(self, values: Values) -> str:
@@ -93,7 +93,8 @@ class _Create(Edit):
 
         def told(editor: Editor, made: Made) -> str:
             site = called(editor.get(made.locid).place, name)
-            return f"Created {site}{'. ' + answered(made.added, site) if made.added else ''}"
+            left = f". Without {values['left']}, which could not be read" if values["left"] else ""
+            return f"Created {site}{'. ' + answered(made.added, site, editor.custom()) if made.added else ''}{left}"
 
         create = edits.CREATE.of(fields=fields, blocks=blocks, wide=bool(values[WIDE]), name=name, time_zone=zone)
         return _does(create, told)
@@ -173,10 +174,12 @@ class _OfOne(Edit):
         blocks += self.blocks(values) if self.block_label else []
         name = values["name"].strip() if self.has_name else None
         edit = self.edit.of(self.locid, blocks=blocks, wide=bool(values.get(WIDE)), name=name)
-        return _does(edit, lambda _, made: self._text(self.said, values, made.added))
+        return _does(
+            edit, lambda editor, made: self._text(self.said, values, answered(made.added, self.name, editor.custom()))
+        )
 
-    def _text(self, text: str, values: Values, added: Sequence[IPBlock] = ()) -> str:
-        count, answers = words.count(len(self.laid.place.ipblocks), "network"), answered(added, self.name)
+    def _text(self, text: str, values: Values, answers: str = "") -> str:
+        count = words.count(len(self.laid.place.ipblocks), "network")
         inputs = {name: value.strip() for name, value in values.items()}
         return text.format_map({**inputs, "site": self.name, "count": count, "answers": answers})
 
@@ -393,11 +396,11 @@ def correction(place: dict[str, Any], block: IPBlock, vrf: str) -> str:
     return f"/custom/create?{urlencode(given)}"
 
 
-def site_of(addresses: Iterable[str], vrf: str, page: str = "/custom/create") -> str:
+def site_of(addresses: Iterable[str], page: str = "/custom/create", **more: str) -> str:
     """Where the form of a new site is, or another page, filled in with these addresses; empty if a link cannot have
     them.
     """
-    given = {"block": "\n".join(addresses), **({"vrf": vrf} if vrf else {})}
+    given = {"block": "\n".join(addresses), **{name: text for name, text in more.items() if text}}
     path = f"{page}?{urlencode(given)}"
     return path if given["block"] and len(path) <= _MAX_LINK else ""
 

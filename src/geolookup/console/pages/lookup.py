@@ -1,5 +1,6 @@
 """Look up, the start: the place of an address, a network or a range, and why; the places of a log's addresses."""
 
+import contextlib
 import re
 from itertools import islice
 from typing import Any
@@ -12,6 +13,7 @@ from geolookup.columns.counts import Counts
 from geolookup.console.console import Console, Html, Page
 from geolookup.console.editing import pasted
 from geolookup.console.forms import MAX_FILE_BYTES, READS, AnyRequest, count_dropped, dropped_name, query
+from geolookup.console.html import called
 from geolookup.console.pages.custom import wanted
 from geolookup.console.pages.edits import correction, site_of
 from geolookup.console.pages.home import home
@@ -25,6 +27,7 @@ from geolookup.lookup.snapshot import Snapshot
 from geolookup.model.addresses import parse, range_ends
 from geolookup.model.continents import countries
 from geolookup.model.errors import GeoLookupError, InvalidAddressError, InvalidRangeError
+from geolookup.model.public import use_of
 from geolookup.model.types import Geolocation, IPBlock, Match
 from geolookup.sites.site import block_text
 from geolookup.state.base.vrfs import read_vrfs
@@ -39,8 +42,10 @@ _AT_ONCE_CUSTOM = 500
 _MOST_GROUPS = 100
 #: Values of a record on one page; a real one has some hundred.
 _MOST_LEAVES = 500
-#: A text that was meant as an address, in a list that is pasted with the text around it; and one with a port.
+#: A text that was meant as an address, in a list that is pasted with the text around it; an IPv4 address in a URL,
+#: after a word or before the end of a sentence; and one with a port.
 _LIKE_AN_ADDRESS = re.compile(r"[0-9][.:][0-9]|::")
+_AROUND = re.compile(r"(?:[A-Za-z]+:)?(?://)?(\d+(?:\.\d+){3})(?:[!?.:]*|/|/[^0-9].*)")
 _WITH_PORT = re.compile(r"[.\]].*:[0-9]+$")
 #: Sites that a search names; more are on the page Sites.
 _MOST_SITES = 20
@@ -65,10 +70,11 @@ def look_up(request: AnyRequest, console: NamedDependency[Console]) -> Html:
             found = _sites(console, asked)
             if len(found) == 1:
                 return console.go(f"/custom/{found[0][0].locid}")
+            found = found or _by_words(console, asked)
             values |= {"sites": found[:_MOST_SITES], "more_sites": len(found) if len(found) > _MOST_SITES else 0}
             values["site_vrfs"] = console.layer().vrfs
             if not found:
-                status, values["error"] = 422, f"{error.told}; and no site has this in its name or place"
+                status, values["error"] = 422, f"No site has this in its name or place; {error.told}"
         except GeoLookupError as error:
             status, values["error"] = 422, error.told
     return console.page(request, "lookup.html", status, asked=asked, vrf=vrf, vrfs=_vrfs(console), **values)
@@ -91,6 +97,15 @@ def _sites(console: Console, asked: str) -> list[tuple[Geolocation, str]]:
     every = [(laid.place, layer.names.get(laid.place.locid, "")) for laid in layer.every]
     exact = [each for each in every if each[1].casefold() == text]
     return exact or [each for each in every if is_wanted(*each)]
+
+
+def _by_words(console: Console, asked: str) -> list[tuple[Geolocation, str]]:
+    """The sites that have all words of a search, else those that have one of them."""
+    layer = console.layer()
+    every = [(laid.place, layer.names.get(laid.place.locid, "")) for laid in layer.every]
+    words = [wanted(word) for word in asked.split() if word.isalpha() and len(word) > 2]
+    found = [each for each in every if words and all(word(*each) for word in words)]
+    return found or [each for each in every if any(word(*each) for word in words)]
 
 
 def _answer(console: Console, asked: str, *, vrf: str, why: bool) -> dict[str, Any]:
@@ -141,13 +156,15 @@ def _answer_list(console: Console, asked: str, *, vrf: str) -> dict[str, Any]:
     """
     blocks: list[IPBlock] = []
     left: dict[str, list[str]] = {"bare": [], "wrong": [], "ports": []}
-    parts = [part.strip("()") for part in pasted(asked)]
+    unread: list[str] = []
+    parts = [_bare(part) for part in pasted(asked.replace("[.]", ".").replace("|", " "))]
     for part in parts:
         try:
             blocks.append(_block(part))
         except GeoLookupError as error:
             if _LIKE_AN_ADDRESS.search(part):
                 left["wrong"].append(error.told)
+                unread.append(part)
             else:
                 left["bare"].append(part)
         else:
@@ -156,14 +173,23 @@ def _answer_list(console: Console, asked: str, *, vrf: str) -> dict[str, Any]:
         raise InvalidAddressError("; ".join(left["wrong"]))
     if len(parts) == 1 or not blocks or (len(blocks) == 1 and _sites(console, asked)):
         return {}
-    return {**_listed(console, list(dict.fromkeys(blocks)), vrf), **left, "given": len(blocks)}
+    return {**_listed(console, list(dict.fromkeys(blocks)), vrf, ", ".join(unread)), **left, "given": len(blocks)}
 
 
-def _listed(console: Console, blocks: list[IPBlock], vrf: str) -> dict[str, Any]:
+def _bare(part: str) -> str:
+    """A part of a mail without what people write around an address."""
+    part = part.strip("()")
+    found = _AROUND.fullmatch(part)
+    return found[1] if found else part
+
+
+def _listed(console: Console, blocks: list[IPBlock], vrf: str, left: str = "") -> dict[str, Any]:
     """The answers for some blocks, with the blocks that nothing is known of, and the number of those left out.
 
-    ``free`` are those that no site has as a network, ``site_of`` is where a new site of these is made, and ``add_to``
-    where the site is chosen that gets them; empty in a VRF, whose sites are changed as a whole.
+    ``taken`` are those that a site has as a network, with its number and name, and ``free`` the others, ``covered``
+    those of them that a wider network of a site has; ``site_of`` is
+    where a new site of these is made, ``add_to`` and ``move_to`` where the site is chosen that gets them, or all: these
+    are empty in a VRF, whose sites are changed as a whole. ``left`` is what of the list could not be read.
     """
 
     def answers(snapshot: Snapshot) -> dict[str, Any]:
@@ -175,17 +201,34 @@ def _listed(console: Console, blocks: list[IPBlock], vrf: str) -> dict[str, Any]
         return {"pieces": found, "left_out": 0}
 
     made = console.geo().in_vrf(vrf).with_snapshot(answers)
-    taken = {block for laid in console.layer().of_vrf(vrf) for block in laid.place.ipblocks}
-    free = [block for block in blocks if block not in taken]
+    layer = console.layer()
+    owners = {block: laid.place for laid in layer.of_vrf(vrf) for block in laid.place.ipblocks}
+    free = [block for block in blocks if block not in owners]
+    taken = [
+        (block, owner.locid, called(owner, layer.names.get(owner.locid)))
+        for block in blocks
+        if (owner := owners.get(block)) is not None
+    ]
     unknown = [piece.block for piece in made["pieces"] if piece.match is None]
+    covered = [
+        (piece.block, piece.match.geolocation.locid, called(piece.match.geolocation, piece.match.site))
+        for piece in made["pieces"]
+        if piece.match is not None and piece.match.layer == "custom" and piece.block in free
+    ]
     texts = [*map(block_text, free)]
+    private = [block for block in blocks if block.family == 4 and not use_of(4, block.first)[0]]
     return {
         **made,
         "blocks": blocks,
         "unknown": unknown,
         "free": free,
-        "site_of": site_of(texts, vrf),
-        "add_to": "" if vrf else site_of(texts, "", "/custom"),
+        "taken": taken,
+        "covered": covered,
+        "private": private if len(private) < len(blocks) else [],
+        "ipv4": sum(block.last - block.first + 1 for block in blocks if block.family == 4),
+        "site_of": site_of(texts, vrf=vrf, left=left),
+        "add_to": "" if vrf else site_of(texts, "/custom"),
+        "move_to": "" if vrf or not taken else site_of(map(block_text, blocks), "/custom", move="yes"),
     }
 
 
@@ -254,11 +297,23 @@ def count_file(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     name = dropped_name(request)
     try:
         vrf = console.settings().vrf
-        found, addresses, bare = count_dropped(request, console.geo().in_vrf(vrf))
+        found, addresses, bare, text = count_dropped(request, console.geo().in_vrf(vrf))
     except GeoLookupError as error:
         return console.page(request, "count.html", 422, error=error.told, counts=None, name=name)
-    values = {**_groups(found), **_listed(console, [IPBlock.parse(each) for each in addresses], vrf)}
+    blocks = _with_ranges([IPBlock.parse(each) for each in addresses], text)
+    values = {**_groups(found), **_listed(console, blocks, vrf)}
     return console.page(request, "count.html", error=None, counts=found, name=name, bare=bare, **values)
+
+
+def _with_ranges(addresses: list[IPBlock], text: str) -> list[IPBlock]:
+    """The addresses of a short text; in place of the ends of its ranges and networks those themselves."""
+    ranges: list[IPBlock] = []
+    for part in pasted(text):
+        with contextlib.suppress(GeoLookupError):
+            block = _block(_bare(part))
+            ranges += [block] if block.first != block.last and block not in ranges else []
+    ends = {(each.family, end) for each in ranges for end in (each.first, each.last)}
+    return [*(each for each in addresses if (each.family, each.first) not in ends), *ranges]
 
 
 def _groups(found: Counts) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from geolookup.model.types import Geolocation, IPBlock
 from geolookup.settings.table import Settings
 from geolookup.sites.changes import Change, Kind, block_changes, custom_layer, in_order, make, take_back
 from geolookup.sites.claims import Claims
-from geolookup.sites.since import Asked, Conflict, Keep, Since, digest_of, require_kept
+from geolookup.sites.since import Asked, Conflict, Keep, Since, applying, digest_of, require_kept
 from geolookup.sites.site import Problems, Site, block_text, listed, notes_of, refuse_repetitions, refuse_wrong_fields
 from geolookup.sites.summary import Elsewhere, Owner, Summary
 from geolookup.sources.outlines import is_far
@@ -105,7 +105,7 @@ def apply_sites(
     :raises WideBlockError: if a site would get very many public addresses, and there is a guard; nothing was changed
     """
     editor.sessions.back_up()
-    with acting(f"apply {file}"), editor.transaction():
+    with acting(applying(file, keep)), editor.transaction():
         bad = Problems() if problems is None else problems
         planner = _Planner(editor, sites, prune_all=prune_all, bad=bad, takes=takes or {}, keep=keep)
         plan = planner.plan()
@@ -126,7 +126,8 @@ def apply_sites(
         said = {site.name: site.time_zone for site in planner.sites if site.time_zone is not None}
         editor.keep_sites(names, file=file, time_zones=said)
         planner.since.keep_decided()
-        editor.sessions.ask(lambda session: session.steps.note_apply(""))
+        if keep is None or not keep.absent:  # which says nothing of the others: what was done to them is news still
+            editor.sessions.ask(lambda session: session.steps.note_apply(""))
     return replace(plan, changes=tuple(made), names=names)
 
 

@@ -15,6 +15,7 @@ from geolookup.model.errors import ChangedSinceError
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.model.types import Geolocation
 from geolookup.sites.site import TIME_ZONE, Problem, Problems, Site, Where, blocks_text
+from geolookup.state.base.actor import who
 from geolookup.state.edits.outbox.payload import content_of, described, values_of, written
 from geolookup.state.edits.places.place import Content
 from geolookup.state.edits.session import EditSession
@@ -28,6 +29,7 @@ _DECIDED: Final = "sites_theirs"
 _LETTERS: Final = bytes.maketrans(b"0123456789abcdef", b"abcdefghijklmnop")
 _DIGEST_LETTERS: Final = 12
 _MOST_NAMED: Final = 20
+_ADDS: Final = "add "
 
 
 def digest_of(content: Content) -> str:
@@ -50,6 +52,11 @@ class Keep:
     def of(self, name: str) -> Whose | None:
         """Whose version of this site is kept, None if nobody says it."""
         return self.sites.get(name, self.others)
+
+
+def applying(file: str, keep: Keep | None) -> str:
+    """What the history says from where the changes of a file come, also of one that only adds and changes."""
+    return f"{_ADDS if keep is not None and keep.absent else 'apply '}{file}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +194,8 @@ class Since:
         # A moment of another machine is told by the clock alone.
         since = moment if base is None else ""
         lines = session.steps.lines(after=base or 0, since=since) if self._has_base else []
+        # What this user added by a file is no base of the other sites, and no news of its own.
+        lines = [line for line in lines if not (line.via.startswith(_ADDS) and line.who == who())]
         self._places: dict[Any, list[Line]] = {}
         self._named: dict[str, int] = {}
         self._gave: dict[int, Line] = {}

@@ -12,7 +12,7 @@ from geolookup.model.checked import checked_fields, meant_fields, wrong_name
 from geolookup.model.errors import EditError, TooMuchGoneError
 from geolookup.model.types import Geolocation, IPBlock
 from geolookup.settings.table import Settings
-from geolookup.sites.since import Asked, Conflict, Keep, Since, digest_of, require_kept
+from geolookup.sites.since import Asked, Conflict, Keep, Since, applying, digest_of, require_kept
 from geolookup.sites.site import TIME_ZONE, Problems, Site, block_text, blocks_text, notes_of
 from geolookup.state.base.actor import acting
 from geolookup.state.base.clock import now_text
@@ -227,7 +227,7 @@ def apply_vrfs(
     :raises ChangedSinceError: if others changed sites, and ``keep`` does not say what stays; nothing was changed
     :raises TooMuchGoneError: if more would be gone than the guard allows; nothing was changed
     """
-    with acting(f"apply {file}"), editor.sessions.transaction() as session:
+    with acting(applying(file, keep)), editor.sessions.transaction() as session:
         plan = plan_vrfs(editor, sites, problems, keep)
         if problems:
             return plan  # the other part of the file is refused with them
@@ -249,7 +249,7 @@ def apply_vrfs(
                 session.vrfs.put(change.vrf, change.name, content, change.before, time_zone=after.time_zone)
         for since in plan.left:
             since.keep_decided()
-        for vrf in sites:
+        for vrf in sites if keep is None or not keep.absent else ():
             session.steps.note_apply(vrf)
     return plan
 

@@ -22,12 +22,13 @@ from geolookup.history.preview import EditPreview, preview_edit
 from geolookup.model.errors import EditError, GeoLookupError
 from geolookup.settings.table import Settings
 from geolookup.sites.applying import Planned, apply_all, parts_of, plan_all
+from geolookup.sites.changes import Kind
 from geolookup.sites.file import read_sites, sheets_of
 from geolookup.sites.plan import apply_sites
 from geolookup.sites.servers.applying import apply_server, plan_server
 from geolookup.sites.servers.server import ServerSites, read_exports
 from geolookup.sites.since import Keep, Whose
-from geolookup.sites.site import Problems, Site
+from geolookup.sites.site import Problems, Site, listed
 from geolookup.sites.undo import Undone, plan_undo, undo
 from geolookup.state.editor import Editor
 from geolookup.sync import words
@@ -227,7 +228,9 @@ def _apply(console: Console, form: Form) -> Html:
                 "the sites were changed meanwhile: nothing was done. Upload the sheet again to look once more"
             )
     number = _number(made)
-    told = f"{words.count(number, 'change')} made from {found.name}" if number else "Nothing had to be changed"
+    new = [each.site or "" for each in (made.sites.changes if made.sites else ()) if each.kind is Kind.CREATE]
+    created = f": created {listed(new)}" if new else ""
+    told = f"{words.count(number, 'change')} made from {found.name}{created}" if number else "Nothing had to be changed"
     return console.go("/custom", saved(told, editor))
 
 
@@ -260,7 +263,8 @@ class _Which(NamedTuple):
 def _undo_page(request: AnyRequest, console: Console, which: _Which, error: str | None = None) -> Html:
     editor, preview = console.editor(), None
     found: list[Undone] = []
-    newest = [line["step"] for line in editor.history(newest=AT_ONCE_EDITS)]
+    lines = editor.history(newest=AT_ONCE_EDITS)
+    newest = [line["step"] for line in lines]
     whole = query(request, "show") == "all"
     large = not whole and which.step is None and len(newest) == AT_ONCE_EDITS and len({*newest}) == 1
     few = sum(console.layer().edits.values()) <= AT_ONCE_EDITS
@@ -278,6 +282,7 @@ def _undo_page(request: AnyRequest, console: Console, which: _Which, error: str 
         "undone": undone,
         "again": [] if undone is None else _again(undone),
         "which": which,
+        "after_undo": which.step is None and bool(lines and lines[-1]["undoes"]),
         "preview": preview,
         "seen": "" if undone is None else _seen_of(undone),
         "shown": _MOST_STEPS,
@@ -303,6 +308,8 @@ def undo_last(request: AnyRequest, console: NamedDependency[Console]) -> Html:
         told = [words.count(len(told), "change")]
     told = [f"Undone: {'; '.join(told)}" if told else "Nothing had to be undone", *made.notes]
     there = [locid for locid, (_, after) in made.places.items() if after is not None]
+    if which.site is not None and not made.places:  # another name, say
+        return console.go(f"/custom/{which.site}", saved("; ".join(told), editor))
     path = f"/custom/{there[0]}" if len(there) == len(made.places) == 1 else "/custom"
     return console.go(path, saved("; ".join(told), editor))
 

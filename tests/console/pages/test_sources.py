@@ -103,8 +103,15 @@ def test_what_is_held_leads_to_the_decision(files: FilesConsole, visitor: Visito
     text = wait(visitor)
     assert "fewer than 95%" in text
     assert '<a href="/generations#held">Look at what was not published, and decide</a>' in text
+    assert "Not published: " in text
+    assert "geolookup sync --accept" not in text
     stack = visitor.get("/sources").text
-    assert '<a href="/generations#held">not published: look, and decide</a>' in stack
+    assert '<a href="/generations#held">A newer one is not published: look, and decide</a>' in stack
+    start = visitor.get("/").text
+    assert "fewer than 95%" in start.partition("A new version of towns was not published: ")[2].partition("</p>")[0]
+    assert "<p>towns: held" not in start, "said once"
+    assert '<span class="mark waits">not published</span> Last published' in start
+    assert "To keep what answers now, do nothing" in visitor.get("/generations/diff?old=1&new=held:towns&show=all").text
     assert files.served == 1
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from geolookup.console import wording
 from geolookup.console.console import Console
 from geolookup.model.reports import SourceStatus, Status
 from geolookup.state.publishing.catalogue import Generations, KeptGeneration
@@ -30,6 +31,7 @@ class Home:
     to_send: int
     decide: int
     age_s: float
+    held: bool
     failed_at: str | None
     troubles: list[Trouble]
 
@@ -48,6 +50,7 @@ def home(console: Console) -> Home | None:
         to_send=layer.pending,
         decide=layer.decide,
         age_s=status.age_s,
+        held=any(source.held for source in status.sources),
         failed_at=None if failed is None else failed.at,
         troubles=[
             *_troubles(status, kept),
@@ -68,12 +71,13 @@ def _troubles(status: Status, kept: list[KeptGeneration]) -> list[Trouble]:
     refused = {each.digest for each in kept if each.held and each.refused}
     for source in status.sources:
         if source.held:
-            why = "it has what was rolled back" if source.held in refused else "much would change"
+            told = wording.reasons(source.problem or "much would change")
+            why = "it has what was rolled back" if source.held in refused else told
             text = f"A new version of {source.name} was not published: {why}"
             found.append(Trouble(text=text, remedy="Look, and decide", path="/generations#held"))
-        if source.problem is not None:
+        elif source.problem is not None:
             found.append(Trouble(text=f"{source.name}: {source.problem}", remedy="See the sources", path="/sources"))
-        elif source.overdue or source.stale:
+        if (source.overdue or source.stale) and (source.held or source.problem is None):
             why = (
                 "must be replaced by a newer version, by its licence"
                 if source.overdue

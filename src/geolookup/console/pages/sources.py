@@ -165,7 +165,7 @@ def syncing(request: AnyRequest, console: NamedDependency[Console]) -> Html:
         run=run,
         report=report,
         did=None if report is None else wording.updated(report),
-        held=isinstance(run.reason, HeldError),
+        held=wording.reasons(run.error or "") if isinstance(run.reason, HeldError) else "",
     )
 
 

@@ -128,7 +128,9 @@ def test_a_file_may_only_add_and_change(command: Command, file: Path, tmp_path: 
     command("custom", "apply", file)
     file.write_text(SITES.replace("Sydney", "Perth").replace("10.20", "10.21"))
     assert "to delete: 1 of 1" in command("custom", "plan", file)
-    assert "to delete: 0 of 1" in command("custom", "plan", file, "--add-only")
+    planned = command("custom", "plan", file, "--add-only")
+    assert "to delete: 0 of 1" in planned
+    assert "`geolookup custom apply --add-only` makes them" in planned
     command("custom", "apply", file, "--add-only", "--prune-all", exits=2)
     command("custom", "apply", file, "--add-only")
     listed = command("custom", "list")

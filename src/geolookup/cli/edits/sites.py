@@ -187,7 +187,7 @@ def plan(
     for show in shows:
         show()
     _say_conflicts(found.conflicts)
-    command = " ".join(filter(None, ("geolookup custom apply", option)))
+    command = " ".join(filter(None, ("geolookup custom apply", option, "--add-only" if add_only else None)))
     if found.held:
         output.warn(f"`{command}` needs --accept for this: {'; '.join(found.held)}")
     told = f"{words.count(found.number, 'change')}: `{command}` makes {'it' if found.number == 1 else 'them'}"

@@ -308,6 +308,15 @@ def test_a_site_that_a_colleague_renamed_is_asked_for_and_not_named_back_without
     assert cities(editor) == {"Bonn": "Bonn", "Ulm": "Ulm"}
 
 
+def test_a_sheet_that_only_adds_says_nothing_of_other_sites(editor: Editor, tmp_path: Path) -> None:
+    whole = sheet(tmp_path, HEAD + BONN)
+    apply(editor, whole)
+    editor.add_block(editor.sites()["Bonn"], "10.9.0.0/24")
+    apply(editor, sheet(tmp_path, HEAD + ULM, "more.csv"), Keep(sites={}, absent=True))
+    assert editor.sites().keys() == {"Bonn", "Ulm"}
+    assert {conflict.name for conflict in plan_sites(editor, read_sites(whole), keep=ASK).conflicts} == {"Bonn"}
+
+
 def test_a_colleagues_time_zone_is_asked_for_and_one_that_the_file_does_not_say_stays(
     editor: Editor, tmp_path: Path, as_user: Any
 ) -> None:

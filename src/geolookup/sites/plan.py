@@ -125,9 +125,9 @@ def apply_sites(
                 raise where[step.site].error(str(error)) from error
         said = {site.name: site.time_zone for site in planner.sites if site.time_zone is not None}
         editor.keep_sites(names, file=file, time_zones=said)
-        planner.since.keep_decided()
-        if keep is None or not keep.absent:  # which says nothing of the others: what was done to them is news still
-            editor.sessions.ask(lambda session: session.steps.note_apply(""))
+        adds = keep is not None and keep.absent
+        given = {site.name for site in sites}
+        planner.since.note_apply({name: names[name] for name in names if not adds or name in given}, adds=adds)
     return replace(plan, changes=tuple(made), names=names)
 
 

@@ -1,7 +1,7 @@
 """What others changed of sites since a file of them was made, so that applying it does not revert that without a word.
 
 An export says what each site was (`digest_of`), and of which moment it is. A file that says nothing is held against the
-last apply. What a service brought by itself is told only by a digest.
+last apply, of which the digests are kept: of what others changed at the service nothing else tells.
 """
 
 import hashlib
@@ -26,6 +26,8 @@ Whose = Literal["theirs", "mine"]
 #: What edits.db keeps by this name and the VRF: the sites of which a person said that theirs stays, each with the two
 #: versions.
 _DECIDED: Final = "sites_theirs"
+#: And by this one: the `digest_of` each site of the global table as the last apply left it, by its number here.
+_LEFT: Final = "sites_left"
 _LETTERS: Final = bytes.maketrans(b"0123456789abcdef", b"abcdefghijklmnop")
 _DIGEST_LETTERS: Final = 12
 _MOST_NAMED: Final = 20
@@ -184,6 +186,7 @@ class Since:
         self._sent = sent
         #: Of each site of which a person has said that theirs stays, the `version` of which it was said.
         self.decided: dict[str, list[str]] = json.loads(session.outbox.setting(_DECIDED + vrf) or "{}")
+        self._applied: dict[str, str] = {} if vrf else json.loads(session.outbox.setting(_LEFT) or "{}")
         #: Those that stay now, and the names of those of which that was said earlier.
         self._theirs: dict[str, list[str]] = {}
         self.again: list[str] = []
@@ -250,10 +253,23 @@ class Since:
         self._theirs[name] = version
         return True
 
-    def keep_decided(self) -> None:
-        """Keep what was decided for the next apply of a file, within a session that may write."""
-        if self._theirs != self.decided:
-            self._session.outbox.keep_setting(_DECIDED + self.vrf, json.dumps(self._theirs))
+    def note_apply(self, names: Mapping[str, int], *, adds: bool = False) -> None:
+        """Note in a session that may write that a file is applied: what was decided, and what its sites are now.
+
+        ``names`` has the number of each in lookups; those of a VRF, which no service changes, need none. A file that
+        only ``adds`` says nothing of all others: the next one is held against the apply before.
+        """
+        session, layer = self._session, self._session.layer
+        left = {
+            str(session.local(locid)): digest_of(content_of(layer[locid].place))
+            for locid in names.values()
+            if locid in layer
+        }
+        for what, now, was in ((_DECIDED + self.vrf, self._theirs, self.decided), (_LEFT, left, self._applied)):
+            if (kept := {**was, **now} if adds else now) != was:
+                session.outbox.keep_setting(what, json.dumps(kept))
+        if not adds:
+            session.steps.note_apply(self.vrf)
 
     def of(
         self,
@@ -305,25 +321,28 @@ class Since:
         if place is None:
             gone = bool(lines) and lines[0].before is not None and lines[-1].after is None
             return self._conflict(site.name, lines[0].before, None, mine, lines[-1]) if gone else None
-        if site.made_from:
-            return self._by_digest(site, place, lines, mine)
+        made_from = site.made_from or ("" if lines else self._applied.get(str(self._session.local(place.locid)), ""))
+        if made_from:
+            return self._by_digest(site.name, made_from, place, lines, mine)
         if not lines or lines[0].before == theirs:
             return None
         return self._conflict(site.name, lines[0].before, theirs, mine, lines[-1])
 
-    def _by_digest(self, site: Site, place: Geolocation, lines: list[Line], mine: Content) -> Conflict | None:
+    def _by_digest(
+        self, name: str, made_from: str, place: Geolocation, lines: list[Line], mine: Content | None
+    ) -> Conflict | None:
         theirs = content_of(place)
         fields = self._sent.get(place.locid)
         as_sent = theirs if fields is None else Content(values_of(fields), theirs.blocks)
-        if site.made_from in (digest_of(theirs), digest_of(as_sent)):
+        if made_from in (digest_of(theirs), digest_of(as_sent)):
             return None
-        known = self._history(site.name, place)
+        known = self._history(name, place)
         if not lines and known and known[-1].after in (theirs, as_sent):
             return None  # what was changed last was there already: the file is of another machine
         contents = [content for line in known for content in (line.before, line.after) if content is not None]
-        base = next((content for content in contents if digest_of(content) == site.made_from), None)
+        base = next((content for content in contents if digest_of(content) == made_from), None)
         last = lines[-1] if lines else None
-        return replace(self._conflict(site.name, base, theirs, mine, last), is_known=base is not None)
+        return replace(self._conflict(name, base, theirs, mine, last), is_known=base is not None)
 
     def _history(self, name: str, place: Geolocation) -> list[Line]:
         if self.vrf:
@@ -336,8 +355,10 @@ class Since:
         lines = self._places.get(self._key(name, place, None), [])
         if lines and lines[0].before != theirs:
             return self._conflict(name, lines[0].before, theirs, None, lines[-1])
-        gave = None if self.vrf else self._gave.get(place.locid)
-        return None if gave is None else self._conflict(name, None, theirs, None, gave)
+        if (gave := None if self.vrf else self._gave.get(place.locid)) is not None:
+            return self._conflict(name, None, theirs, None, gave)
+        left = "" if lines or not self._has_base else self._applied.get(str(self._session.local(place.locid)), "")
+        return self._by_digest(name, left, place, lines, None) if left else None
 
     def former(self, name: str) -> int | None:
         """The number that a site of this name had, before another file left it out or somebody renamed it."""

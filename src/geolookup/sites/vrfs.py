@@ -248,8 +248,8 @@ def apply_vrfs(
                 after = change.after
                 session.vrfs.put(change.vrf, change.name, content, change.before, time_zone=after.time_zone)
         for since in plan.left:
-            since.keep_decided()
-        for vrf in sites if keep is None or not keep.absent else ():
+            since.note_apply({}, adds=keep is not None and keep.absent)
+        for vrf in sites.keys() - {since.vrf for since in plan.left}:
             session.steps.note_apply(vrf)
     return plan
 

@@ -361,10 +361,18 @@ class EditSession:
             self.names.replace(after, file=file)
             self.changed = True  # lookups say the names
             self.outbox.touch()  # so that they do, even if this process is killed before it publishes
-            was, became = (
-                {name: known[name].written if name in known else None for name in changed} for known in (before, after)
-            )
-            insert_history(self._database, SITES, file, locid=about, before=was, after=became, step=self.step)
+            steps: dict[int, list[str]] = {}
+            for name in changed:
+                # The name of what is gone already goes with the step that deleted it, and comes back with that.
+                is_gone = name not in after and self.shown(before[name].locid) not in self.layer
+                of = self.steps.newest_of(before[name].locid) if is_gone else None
+                steps.setdefault(of or self.step, []).append(name)
+            for step, those in steps.items():
+                was, became = (
+                    {name: known[name].written if name in known else None for name in those}
+                    for known in (before, after)
+                )
+                insert_history(self._database, SITES, file, locid=about, before=was, after=became, step=step)
 
     def city(self, fields: Mapping[str, Any]) -> "City | None":
         """The place of the default data, else of a custom geolocation, that stands for the city of such fields; None if

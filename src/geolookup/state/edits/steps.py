@@ -117,6 +117,12 @@ class Steps:
             (place,) = found
         return place
 
+    def newest_of(self, place: int) -> int | None:
+        """The newest step that changed a place, None if none did."""
+        sql = "SELECT max(step) FROM history WHERE place = ?"
+        (step,) = self._database.execute(sql, (place,)).fetchone()
+        return None if step is None else int(step)
+
     def newest_moment(self) -> str:
         """The moment of the newest line of a step; "" if there is none."""
         sql = "SELECT at FROM history WHERE step IS NOT NULL ORDER BY id DESC LIMIT 1"

@@ -220,6 +220,50 @@ def test_what_is_gone_and_shall_be_gone_waits_for_nobody(person: Person) -> None
     assert person.there == {}
 
 
+def test_a_block_that_was_never_sent_is_the_colleagues_who_adds_it_later(person: Person) -> None:
+    locid = person.creates("10.1.0.0/24", "10.2.0.0/24")
+    person("custom", "remove-block", locid, "10.2.0.0/24")
+    person("push")
+    place = person.upstream.places[-1]
+    theirs = replace(place, blocks=place.blocks | {("10.2.0.0", "10.2.0.255")})
+    person.upstream.colleague_changes(-1, theirs, who="colleague")
+    settle()
+    person("sync")
+    assert person.looks_up("10.2.0.1") == [-1]
+    person("custom", "update", locid, "--postalcode", "10115")
+    person("push")
+    assert person.upstream.places[-1].blocks == theirs.blocks
+
+
+def test_a_sheet_that_changes_nothing_more_is_no_step_to_undo(person: Person, tmp_path: Path) -> None:
+    bonn = SITE.replace("Berlin", "Bonn").replace("10.1.", "10.2.").replace("52.5", "50.7")
+    both, one = tmp_path / "both.toml", tmp_path / "one.toml"
+    both.write_text(SITE + bonn)
+    one.write_text(SITE)
+    for file in (both, one):
+        person("custom", "apply", file, "--accept")
+        person.pushes_for_all_to_see()
+    assert "nothing to change" in person("custom", "apply", one)
+    person("custom", "undo", "--run")
+    assert person("10.2.0.1", "--fields", "site").strip() == "Bonn office"
+
+
+def test_a_deletion_that_a_list_made_needless_is_told_and_so_is_the_site_if_it_is_back(person: Person) -> None:
+    person(
+        "custom", "create", "Bonn office", "--country", "DE", "--city", "Bonn", "--latitude", "50.7", "--longitude", 7
+    )
+    person.pushes_for_all_to_see()
+    there = person.upstream.places
+    person("custom", "delete", "Bonn office")
+    person.upstream.fail_over({})
+    person("sync")
+    assert "delete geolocation -1 (Bonn office): done without a push, it is gone already" in person.said
+    assert "not deleted here" not in person.said
+    person.upstream.fail_over(there)
+    person("sync")
+    assert "Bonn office (-1) is at the service again" in person.said
+
+
 def test_an_acknowledged_edit_that_is_not_there_is_told_until_a_person_decides(person: Person) -> None:
     locid = person.has("10.1.0.0/24")
     before = person.upstream.places[-1]
@@ -234,6 +278,115 @@ def test_an_acknowledged_edit_that_is_not_there_is_told_until_a_person_decides(p
     (edit,) = (row["id"] for row in json.loads(person("outbox", "list", "--json")))
     person("outbox", "drop", edit)
     person("sync")
+
+
+def changed(place: Place, *more: str, **fields: object) -> Place:
+    """A place with other fields and more blocks of one address each."""
+    blocks = place.blocks | {(block, block) for block in more}
+    return Place(tuple((place.as_fields() | fields).values()), blocks)
+
+
+@pytest.mark.parametrize("by", ["field", "block"])
+def test_a_sheet_without_digests_takes_back_nothing_that_a_colleague_changed_at_the_service(
+    person: Person, tmp_path: Path, by: str
+) -> None:
+    file = tmp_path / "sites.toml"
+    file.write_text(SITE)
+    person("custom", "apply", file)
+    person.pushes_for_all_to_see()
+    place = person.upstream.places[-1]
+    theirs = changed(place, areacode="030") if by == "field" else changed(place, "10.9.0.1")
+    person.upstream.colleague_changes(-1, theirs, who="colleague")
+    person("sync")
+    person("custom", "apply", file, exits=3)
+    assert "Berlin office: the service changed it: " in person.said
+    file.write_text(SITE.replace("Berlin office", "Bonn office").replace("Berlin", "Bonn").replace("10.1.", "10.2."))
+    person("custom", "apply", file, exits=3)
+    assert "Berlin office: the service changed it, and the file does not have it" in person.said
+    file.write_text(SITE)
+    for keep in (("--keep", "theirs"), ()):
+        person("custom", "apply", file, *keep)
+        person("push")
+        assert person.upstream.places[-1] == theirs
+    person("custom", "apply", file, "--keep", "mine")
+    person("push")
+    assert person.upstream.places[-1] == place
+
+
+@pytest.mark.parametrize("there", ["as it was", "changed", "under another number"])
+def test_a_site_that_one_list_lacks_has_its_name_again_once_it_is_back(person: Person, there: str) -> None:
+    person("custom", "create", "Bonn office", "--block", "10.1.0.0/24", "--country", "DE", "--city", "Bonn",
+           "--latitude", "50.7", "--longitude", "7.1", "--time-zone", "Europe/Berlin")  # fmt: skip
+    person.has("10.2.0.0/24", city="Kiel", latitude=54.3)
+    place, kiel = person.upstream.places[-1], {-2: person.upstream.places[-2]}
+    person.upstream.fail_over(kiel)
+    settle()
+    person("sync", exits=3)
+    assert "Bonn office (-1) is gone from the service" in person.said
+    tokyo = Place(changed(place, city="Tokyo", latitude=35.6, longitude=139.7).fields)
+    person.upstream.fail_over(
+        {
+            "as it was": {-1: place},
+            "changed": {-1: changed(place, areacode="0228")},
+            "under another number": {-1: tokyo, -7: place},
+        }[there]
+        | kiel
+    )
+    person("sync")
+    assert "Bonn office (-" in person.said
+    assert "is at the service again" in person.said
+    assert person("10.1.0.1", "--fields", "site,time_zone,locid").split() == [
+        "Bonn", "office", "Europe/Berlin", "-7" if there == "under another number" else "-1",
+    ]  # fmt: skip
+    person("custom", "update", "Bonn office", "--postalcode", "53111")
+    person("push")
+    assert [each.as_fields()["city"] for each in person.upstream.places.values() if "53111" in each.fields] == ["Bonn"]
+
+
+def test_what_a_list_did_not_show_once_is_done_when_the_next_one_does(person: Person) -> None:
+    person.creates("10.1.0.0/24")
+    person("push")
+    place = person.upstream.places[-1]
+    person.upstream.fail_over({})
+    settle()
+    person("sync", exits=3)
+    person.upstream.fail_over({-1: place})
+    person("sync")
+    assert json.loads(person("outbox", "list", "--json")) == []
+    assert person.looks_up("10.1.0.1") == [-1]
+
+
+@pytest.mark.parametrize("choice", ["drop", "retry"])
+def test_the_new_owner_of_a_number_stays_in_lookups_whatever_becomes_of_ours(person: Person, choice: str) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "update", locid, "--areacode", "030")
+    tokyo = Place(changed(person.upstream.places[-1], city="Tokyo", latitude=35.6, longitude=139.7).fields)
+    person.upstream.fail_over({-1: changed(tokyo, "10.9.0.1")})
+    person("push", exits=3)
+    person("sync", exits=3)
+    assert person.looks_up("10.9.0.1") == [-1]
+    (edit,) = (row["id"] for row in json.loads(person("outbox", "list", "--json")))
+    person("outbox", choice, edit)
+    person("push")
+    assert person.looks_up("10.9.0.1") == [-1]
+
+
+@pytest.mark.parametrize("choice", ["drop", "retry"])
+def test_what_a_person_says_is_not_theirs_stays_in_lookups_as_the_service_has_it(person: Person, choice: str) -> None:
+    locid = person.creates("10.1.0.0/24")
+    person("push")
+    place = person.upstream.places[-1]
+    person.upstream.fail_over({})
+    settle()
+    person("sync", exits=3)
+    person.upstream.fail_over({-1: changed(place, areacode="030")})
+    person("sync", exits=3)
+    assert "has something new that may be" in person.said
+    (edit, *_) = (row["id"] for row in json.loads(person("outbox", "list", "--json")))
+    person("outbox", choice, edit)
+    person("sync")
+    assert person.looks_up("10.1.0.1") == [-1 if choice == "drop" else locid]
+    assert -1 in [each["locid"] for each in json.loads(person("custom", "list", "--json"))]
 
 
 @pytest.mark.parametrize("command", ["sync", "push", "refresh"])

@@ -28,7 +28,7 @@ def test_a_list_that_a_sync_holds_proves_nothing_to_a_push(person: Person, tmp_p
         assert "is gone from the service" not in person.said
         assert person.looks_up("10.0.0.1", "10.0.3.1", "10.0.4.1") == [-1, -4, 1]
     person(command, exits=1)
-    assert "lacks 12 of 12 custom geolocations" in person.said
+    assert "lacks 11 of 12 custom geolocations" in person.said
     person.upstream.fail_over(whole)
     settle()
     person.pushes_for_all_to_see()

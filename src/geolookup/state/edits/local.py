@@ -8,6 +8,7 @@ from geolookup.state.base.marks import Begun
 from geolookup.state.base.sqlite import QUESTION_WAIT_S, RUN_WAIT_S
 from geolookup.state.edits.layer import ABOVE, Laid, laid
 from geolookup.state.edits.names import SiteNames
+from geolookup.state.edits.outbox.kept import DELETED
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.store import Edits
@@ -75,10 +76,11 @@ class LocalEdits:
         return self.ask(lambda ledger: ledger.has(where, (begun.counter,)))
 
     def deleted_here(self) -> set[int]:
-        """The service's locids of the geolocations that this machine deleted there, or may have."""
+        """The service's locids of the geolocations that this machine deleted there, or may have, or is to delete."""
 
         def ask(ledger: Ledger) -> set[int]:
-            maybe = ledger.read("id IN (SELECT place FROM requests WHERE what = 'delete')")
+            where = f"id IN (SELECT place FROM requests WHERE what = 'delete') OR {DELETED}"  # noqa: S608 - our names
+            maybe = ledger.read(where)
             numbers = {kept.place.number for kept in maybe.values() if kept.place.number is not None}
             return numbers | set(ledger.outbox.deleted_here())
 

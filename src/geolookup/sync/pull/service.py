@@ -21,6 +21,7 @@ from geolookup.sync.pull.context import Pull, PullReport, Result
 from geolookup.sync.pull.guard import judged
 from geolookup.sync.pull.staging import Staged, Staging
 from geolookup.sync.push.conclude import conclude
+from geolookup.sync.push.telling import Names
 from geolookup.upstream.geolocations import GeolocationsClient, Listing, is_round
 
 
@@ -235,6 +236,10 @@ def _hold_against(pull: Pull, cache: Cache, start: Start, report: PullReport, *,
         ledger.at_service(str(pull.settings.url))
         findings = conclude(ledger, start, places, pull.settings.settle_s, asked_freely=asked_freely)
         notices = [ledger.outbox.notice(row.id, row.locid, row.locid, row.problem or "") for row in findings.held]
+        names = Names(ledger)
+        report.warnings += [
+            f"{names.describe(row)}: done without a push, {reason}" for row, reason in findings.over if not row.attempts
+        ]
     report.warnings += findings.warnings
     report.tell([*findings.told, *notices])
 

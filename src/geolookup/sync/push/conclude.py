@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from geolookup.model.fields import DEGREES, FIELD_NAMES
 from geolookup.model.types import Geolocation
 from geolookup.state.base.marks import Start
-from geolookup.state.edits.outbox.kept import OPEN, Kept
+from geolookup.state.edits.outbox.kept import NAMED, OPEN, Kept
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.payload import content_of, values_of
 from geolookup.state.edits.outbox.row import OutboxRow, State
@@ -57,7 +57,7 @@ def conclude(
     ``asked_freely`` is false of an answer that the list is as it was: it proves nothing about what was sent.
     """
     findings = Findings()
-    known = ledger.read(f"{OPEN} OR number IS NOT NULL")
+    known = ledger.read(f"{OPEN} OR number IS NOT NULL OR {NAMED}")
     if not known and not ledger.watched():
         return findings
     forms = ledger.forms()
@@ -65,6 +65,8 @@ def conclude(
     places, waiting = [], []
     for kept in known.values():
         place = kept.as_of(start.mark, settle_s)
+        if kept.last is not None and kept.gone is not None:  # a site that was gone: it may be there again
+            place = replace(place, lost=kept.gone, baseline=kept.last)
         new = place.number is None and place.lost is None and not place.requests
         if new or (asked_freely and all(request.settled for request in place.requests)):
             places.append(place)
@@ -95,6 +97,8 @@ def conclude(
         known[whole] = ledger.merge(known[whole], known[part])
     for place in found.places:
         _write(ledger, known[place.id], place, found.held.get(place.id), start, names, findings)
+        if known[place.id].last is not None and place.number is not None:
+            findings.warnings.append(f"{names.of(replace(known[place.id], place=place))} is at the service again")
     twins = dict(found.twins)
     for made, request in ledger.watched():
         if request.what != "create":
@@ -112,7 +116,8 @@ def conclude(
     for gone in found.ended:
         words = (
             f"{names.of(known[gone])} is gone from the service, and from lookups: somebody deleted it, or gave its "
-            "number to something else; `geolookup custom apply` with your file of sites makes it again"
+            "number to something else. If the service has it again, it has its name again; `geolookup custom apply` "
+            "with your file of sites, or `custom create`, makes it anew"
         )
         if names.has(known[gone]):
             findings.told.append(ledger.outbox.notice(0, gone, known[gone].shown, words))

@@ -18,6 +18,10 @@ _OPEN_EDITS = f"SELECT locid FROM outbox WHERE {_IS_OPEN}"  # noqa: S608 - our n
 #: Places of which something is open.
 OPEN = f"id IN ({_OPEN_EDITS}) OR id IN (SELECT place FROM requests WHERE NOT over)"  # noqa: S608 - our names
 
+#: Those that an open edit deletes.
+DELETED = f"id IN (SELECT locid FROM outbox WHERE operation = 'delete' AND {_IS_OPEN})"  # noqa: S608 - our names
+#: Those with a site's name.
+NAMED = "id IN (SELECT locid FROM sites)"
 
 #: Places whose number the service was not told to delete: it may be another's.
 LIVING = """NOT EXISTS
@@ -28,7 +32,8 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """A place as edits.db has it, with its open edits; ``seen`` is the counter of the list that its baseline is from.
 
     ``made`` and ``before`` number the baselines of the moment when it was made here, and of its first create. ``gone``
-    is the number that it had at the service, if it is over: a list older than that shows it.
+    is the number that it had at the service, if it is over: a list older than that shows it. ``last`` is what it was
+    then.
     """
 
     place: Place
@@ -38,6 +43,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     made: int | None = None
     before: int | None = None
     gone: int | None = None
+    last: Content | None = None
 
     @property
     def shown(self) -> int:
@@ -132,9 +138,10 @@ def read_over(database: Connection) -> list[tuple[int, Request]]:
 
 #: The members of places that are JSON in their columns.
 _READ = {
-    name: reader(kind) for name, kind in {"baseline": Content, "owed": Blocks, "refused": Request, "hold": Hold}.items()
+    name: reader(kind)
+    for name, kind in {"baseline": Content, "last": Content, "owed": Blocks, "refused": Request, "hold": Hold}.items()
 }
-_PLACE = "id, number, lost, baseline, owed, seen, refused, hold, doubted, made, before"
+_PLACE = "id, number, lost, baseline, last, owed, seen, refused, hold, doubted, made, before"
 _read_request = reader(Request)
 
 

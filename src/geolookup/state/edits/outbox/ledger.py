@@ -8,14 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from geolookup.model.types import is_provisional
-from geolookup.state.edits.outbox.kept import (
-    LIVING,
-    OPEN,
-    Kept,
-    column,
-    read_over,
-    read_places,
-)
+from geolookup.state.edits.outbox.kept import LIVING, OPEN, Kept, column, read_over, read_places
 from geolookup.state.edits.outbox.outbox import UPSTREAM_URL, Outbox
 from geolookup.state.edits.outbox.payload import fields_of, written
 from geolookup.state.edits.outbox.row import PERSON_STATES, UNDER_WAY, OutboxRow, State, decoded
@@ -34,9 +27,8 @@ EDIT = "{edit}"
 _PUT_BACK = "an older copy of the edits was put back: what became of this one is read from the service"
 
 
-def _members(place: Place, **others: Any) -> dict[str, Any]:
-    """The members of a place that are columns of its row, with what is not its own."""
-    return {name: getattr(place, name) for name in ("number", "baseline", "owed", "refused", "doubted")} | others
+#: The members of a place that are columns of its row.
+_MEMBERS = ("number", "baseline", "owed", "refused", "doubted")
 
 
 class Ledger:
@@ -130,11 +122,11 @@ class Ledger:
         return self.outbox.baselines.of(before)
 
     def not_made(self, kept: Kept, shown: Mapping[int, str]) -> Kept:
-        """Add geolocations to what the create of a place is known not to have made."""
+        """Add geolocations to what the create of a place is known not to have made: their numbers were not its own."""
         known = {**self.outbox.baselines.of(kept.before or kept.made), **shown}
         before = self.outbox.baselines.keep(known)
-        update(self.database, "places", kept.place.id, {"before": before})
-        return replace(kept, before=before)
+        update(self.database, "places", kept.place.id, {"before": before, "lost": None})
+        return replace(kept, before=before, gone=None, place=replace(kept.place, lost=None))
 
     def save(
         self, kept: Kept, place: Place, *, hold: Hold | None = None, problem: str | None = None,
@@ -151,9 +143,17 @@ class Ledger:
         seen = kept.seen if counter is None else counter
         before = kept.before if before is None else before
         gone = place.lost or (None if place.number is not None else kept.place.number or kept.gone)
-        was = _members(kept.place, lost=kept.gone, hold=kept.hold, seen=kept.seen, before=kept.before)
-        now = _members(place, lost=gone, hold=hold, seen=seen, before=before)
-        changed = {name: column(name, value) for name, value in now.items() if value != was[name]}
+        is_over = place.number is None and place.baseline is None and not (place.intents or place.requests)
+        last = (kept.place.baseline or kept.last) if is_over else None
+        members = [(name, getattr(kept.place, name), getattr(place, name)) for name in _MEMBERS]
+        members += (
+            ("last", kept.last, last),
+            ("lost", kept.gone, gone),
+            ("hold", kept.hold, hold),
+            ("seen", kept.seen, seen),
+        )
+        members.append(("before", kept.before, before))
+        changed = {name: column(name, now) for name, was, now in members if was != now}
         update(self.database, "places", kept.place.id, changed)
         place, leaving = self._with_requests(kept, place, counter)
         rows = {
@@ -162,7 +162,7 @@ class Ledger:
         }
         place = self._renumbered(place)
         self.outbox.touch()
-        return replace(kept, place=place, rows=rows, hold=hold, seen=seen, before=before, gone=gone)
+        return replace(kept, place=place, rows=rows, hold=hold, seen=seen, before=before, gone=gone, last=last)
 
     def _with_requests(self, kept: Kept, place: Place, counter: int | None) -> tuple[Place, list[Request]]:
         """Write the requests of a place: it, with the ids of the new ones, and those that are about to leave."""

@@ -91,15 +91,16 @@ def reader(kind: Any, name: str = "") -> Callable[[Any], Any]:
 
 def _plain(value: Any) -> Any:
     """A value in which blocks are their two ends."""
-    if isinstance(value, IPBlock):
-        return ends_of(value)
-    if isinstance(value, frozenset):
-        return [ends_of(block) for block in sorted(value)]
-    if isinstance(value, msgspec.Struct):
-        members = ((name, getattr(value, name)) for name in value.__struct_fields__)
-        return {name: each if isinstance(each, _PLAIN) else _plain(each) for name, each in members}
-    if isinstance(value, tuple):
-        return [each if isinstance(each, _PLAIN) else _plain(each) for each in value]
+    match value:
+        case IPBlock():
+            return ends_of(value)
+        case frozenset():
+            return [ends_of(block) for block in sorted(value)]
+        case msgspec.Struct():
+            found = msgspec.structs.asdict(value)
+            return found | {name: _plain(each) for name, each in found.items() if not isinstance(each, _PLAIN)}
+        case tuple():
+            return [each if isinstance(each, _PLAIN) else _plain(each) for each in value]
     return value
 
 

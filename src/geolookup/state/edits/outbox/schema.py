@@ -33,12 +33,12 @@ CREATE TABLE steps (id INTEGER PRIMARY KEY, undoes INTEGER, undone_by INTEGER);
 
 -- A place: `id` is its number on this machine, the service's own as long as that is bound to it, else a provisional
 -- one. `baseline` is what the list with the counter `seen` had of it, with the blocks that are `owed`: a delete-all of
--- ours took them. `refused` is a request that the service said no to. `made` and `before` are baselines:
--- of the moment when a person made it, and of the first request to create it. `again` is the place as which
--- an undo created it again.
+-- ours took them; `last` is the last that any had of one that is over. `refused` is a request that the
+-- service said no to. `made` and `before` are baselines: of the moment when a person made it, and of the first
+-- request to create it. `again` is the place as which an undo created it again.
 CREATE TABLE places (
-    id INTEGER PRIMARY KEY, number INTEGER, lost INTEGER, baseline TEXT, seen INTEGER NOT NULL DEFAULT 0, owed TEXT,
-    refused TEXT, hold TEXT, doubted INTEGER NOT NULL DEFAULT 0, made INTEGER, before INTEGER,
+    id INTEGER PRIMARY KEY, number INTEGER, lost INTEGER, baseline TEXT, last TEXT, seen INTEGER NOT NULL DEFAULT 0,
+    owed TEXT, refused TEXT, hold TEXT, doubted INTEGER NOT NULL DEFAULT 0, made INTEGER, before INTEGER,
     again INTEGER REFERENCES places (id) ON UPDATE CASCADE
 );
 CREATE INDEX places_number ON places (number);
@@ -129,7 +129,7 @@ def version_of(connection: sqlite3.Connection) -> int | None:
 
 def is_of_an_unreleased_build(connection: sqlite3.Connection) -> bool:
     """Tell whether a file is the edits.db of a build before the first release, which had other tables."""
-    other = "(name = 'places' AND sql NOT LIKE '% owed %') OR (name = 'sites' AND sql NOT LIKE '% time_zone %')"
+    other = "(name = 'places' AND sql NOT LIKE '% last %') OR (name = 'sites' AND sql NOT LIKE '% time_zone %')"
     sql = f"SELECT 1 FROM sqlite_master WHERE name IN ('_sqlite_migrations', 'custom') OR {other}"  # noqa: S608 - ours
     if connection.execute(sql).fetchone() is not None:
         return True

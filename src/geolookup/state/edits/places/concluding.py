@@ -9,7 +9,16 @@ from msgspec.structs import replace
 
 from geolookup.state.edits.places.likeness import Forms
 from geolookup.state.edits.places.place import Content, Intent, Place, Request, Values, lacked, made_against
-from geolookup.state.edits.places.reconcile import Done, Hold, Look, Send, owed_blocks, promised_blocks, reconcile
+from geolookup.state.edits.places.reconcile import (
+    Done,
+    Hold,
+    Look,
+    Send,
+    owed_blocks,
+    promised_blocks,
+    reconcile,
+    void_blocks,
+)
 
 
 def answered(place: Place, *, number: int | None = None, taken: Collection[int] = ()) -> Place:
@@ -120,6 +129,14 @@ class Matching:
             self._cells[cell] = numbers
         return numbers
 
+    def same_as(self, place: Place) -> int | None:
+        """The number of what is nobody's, and has just the content of a place, and blocks; None if nothing has."""
+        content = place.baseline
+        if content is None or not content.blocks:
+            return None
+        free = self._free(self.forms.cell(content.values))
+        return next((each for each in free if each not in self.taken and self.listed[each] == content), None)
+
     def given(self, number: int) -> frozenset[Hashable]:
         """The blocks that edits gave to what a list brought, before it was known as ours."""
         return _blocks(self.born[number]) if number in self.born else frozenset()
@@ -158,6 +175,10 @@ def concluded(
         if place.number is None and place.lost is not None and place.lost not in numbers:
             again = replace(place, number=place.lost, lost=None)
             place = again if _holds(again, listed, forms) else place
+        moved = None if place.intents or place.requests or _holds(place, listed, forms) else matching.same_as(place)
+        if moved is not None:  # nothing of ours is under way: the service, or another one, has given it another number
+            place = replace(place, number=moved, lost=None)
+            matching.taken.add(moved)
         number = place.number if place.number is not None or place.lost in numbers else place.lost
         shown = None if number is None else listed.get(number)
         look = look_at(place, shown, forms, conclusive=True)
@@ -173,7 +194,7 @@ def concluded(
                     place = over(place, shown)
             case Done(content):
                 number = None if content is None else place.number
-                if content is None and place.shown is not None:
+                if content is None and place.shown is not None and (place.number or place.intents or place.requests):
                     ended.append(place.id)
                 place = replace(
                     place, number=number, lost=None, intents=(), requests=(), owed=frozenset(), doubted=False,
@@ -205,7 +226,9 @@ def _shown(place: Place, theirs: Content, listed: Content) -> Place:
     owed = owed_blocks(place) - theirs.blocks
     baseline = replace(theirs, blocks=theirs.blocks | owed)
     left = tuple(_without_create(place))
-    intents = lacked(left, baseline)
+    blocks = {intent.id: intent.takes | ({intent.new} - {None}) for intent in left}
+    void = void_blocks(place)
+    intents = lacked((each for each in left if not blocks[each.id] or blocks[each.id] - void), baseline)
     if owed and not any(intent.takes for intent in intents):
         # A block that was removed was given again before the delete-all was known: both stay until the others are back.
         *_, taking = (intent for intent in left if intent.takes)
@@ -305,7 +328,8 @@ def _bound(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) -
         elif not create.known:
             found[place.id] = replace(place, number=None, requests=())  # it made nothing: it may be sent again
         else:
-            found[place.id] = replace(place, number=None, lost=place.number or place.lost, requests=(create,))
+            said_yes = tuple(each for each in place.requests if each.known)
+            found[place.id] = replace(place, number=None, lost=place.number or place.lost, requests=said_yes)
     for place in places:
         if place.id in found and _waits_to_be_created(place):
             values = next(intent for intent in place.intents if intent.what == "create").values

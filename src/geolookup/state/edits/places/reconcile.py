@@ -81,6 +81,8 @@ def reconcile(place: Place, look: Look) -> Decision:
     if theirs is None:
         return _absent(place, look)
     wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | owed_blocks(place)))
+    if wanted is not None:
+        wanted = replace(wanted, blocks=wanted.blocks | void_blocks(place) & theirs.blocks)
     # Else an edit that somebody took back would be sent again with the next; what shall go may lack anything.
     if place.deleted or (wanted is not None and lacking(place, theirs)):
         return Hold("not shown", theirs, _number(place)) if look.conclusive else Wait("conclusive")
@@ -193,6 +195,22 @@ def _owed_and_promised(place: Place) -> tuple[Blocks, _Promised]:
 def owed_blocks(place: Place) -> Blocks:
     """The blocks that a delete-all of ours took, and that must be put back unless an intent takes them."""
     return _owed_and_promised(place)[0]
+
+
+def void_blocks(place: Place) -> Blocks:
+    """The blocks that were added and removed again before any request had them: others may have given them since."""
+    removed = {intent.old for intent in place.intents if intent.what == "remove_block"}
+    mentions: dict[Any, list[Intent]] = {block: [] for block in removed - {each.new for each in place.requests}}
+    for intent in place.intents if mentions else ():
+        for block in mentions.keys() & (intent.takes | {intent.new}):
+            mentions[block].append(intent)
+    return frozenset(
+        block
+        for block, found in mentions.items()
+        if {each.what for each in found} == {"add_block", "remove_block"}
+        and found[-1].what == "remove_block"
+        and not (found[0].base is not None and block in found[0].base.blocks)
+    )
 
 
 def promised_blocks(place: Place) -> Blocks:

@@ -498,6 +498,23 @@ def test_a_twin_is_told_of_though_one_list_is_the_first_and_the_last_to_show_how
     assert sorted(person.there) == [-2, -1]
 
 
+def test_a_create_that_is_lost_twice_is_not_its_own_twin(person: Person) -> None:
+    locid = person.creates()
+    person.upstream.faults = ["before"]
+    person("push", exits=1)
+    settle()
+    person.upstream.faults = ["after"]
+    person("push", exits=1)
+    person("sync")  # before it settles
+    assert "the same as" not in person.said
+    settle()
+    person("push")
+    assert person.there == {-1: ("Berlin", [])}
+    person("custom", "add-block", locid, "10.1.0.0/24")
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
+
+
 def test_a_conflict_that_comes_after_the_work_makes_no_twin(person: Person) -> None:
     person.creates("10.1.0.0/24")
     person.upstream.faults = ["conflict"]

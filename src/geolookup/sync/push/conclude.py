@@ -105,6 +105,8 @@ def conclude(
             if asked_freely and made in known and (number := known[made].place.number) is not None:
                 _tell_late(ledger, known[made], request, contents.get(number), names, findings)
             continue
+        if made in known and any(each.what == "create" and not each.known for each in known[made].place.requests):
+            continue  # its next create may have made what appeared
         sent, there = request.values, ledger.not_made_by(made)
         for number, content in contents.items():
             appeared = not content.blocks and there.get(number) not in ("", mark(number))

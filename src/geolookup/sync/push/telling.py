@@ -94,7 +94,7 @@ def why_held(kept: Kept, hold: Hold, names: Names) -> str:
         "theirs": f"`geolookup outbox drop {EDIT}` keeps theirs",
         "anew": f"`geolookup outbox retry {EDIT}` {again}",
         "same": ", ".join(
-            f"`geolookup outbox adopt {EDIT} {each}` says that {each} is it"
+            f"`geolookup outbox adopt {EDIT} {each}` says that {each} is it{'' if is_wanted else ', to be deleted'}"
             for each in [number, *(also for also, _ in hold.also)][:_MOST_NAMED]
         ),
         "retry": f"`geolookup outbox retry {EDIT}` {again if is_lost else 'sends it again'}",

@@ -14,7 +14,7 @@ from itertools import groupby
 from math import inf
 from operator import itemgetter
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 from sqlalchemy import Select, select
@@ -30,9 +30,6 @@ from geolookup.model.types import FIELD_NAMES, Layer, flat_not_covered
 from geolookup.service.store.schema import geolocations, ipblocks
 from geolookup.service.store.store import ReadTransaction, Store
 from geolookup.state.base import files
-
-if TYPE_CHECKING:
-    pass
 
 _ROWS = 10_000
 _owner = itemgetter(0, 1)

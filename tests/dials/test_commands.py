@@ -248,11 +248,17 @@ def test_a_sheet_that_changes_nothing_more_is_no_step_to_undo(person: Person, tm
     assert person("10.2.0.1", "--fields", "site").strip() == "Bonn office"
 
 
-def test_a_deletion_that_a_list_made_needless_is_told_and_so_is_the_site_if_it_is_back(person: Person) -> None:
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_deletion_that_a_list_made_needless_is_told_and_so_is_the_site_if_it_is_back(
+    person: Person, seen: bool
+) -> None:
     person(
         "custom", "create", "Bonn office", "--country", "DE", "--city", "Bonn", "--latitude", "50.7", "--longitude", 7
     )
-    person.pushes_for_all_to_see()
+    person("push")
+    settle()
+    if seen:
+        person("sync")
     there = person.upstream.places
     person("custom", "delete", "Bonn office")
     person.upstream.fail_over({})

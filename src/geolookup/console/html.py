@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2.filters import do_urlencode
 from markupsafe import Markup, escape
 
 from geolookup.base.text import harmless, short, short_v6, shown_degrees
@@ -48,6 +49,7 @@ class Templates:
         self._environment.filters |= {
             "degrees": shown_degrees,
             "as_typed": as_typed,
+            "urlencode": lambda value: Markup(do_urlencode(value)),  # noqa: S704 - and never cut: it would be another
             "changed": wording.changed,
             "block": block_text,
             "brought": wording.brought,

@@ -222,7 +222,7 @@ _MAX_PORT = 65535
 #: What people put between the ends of a range: hyphens and dashes.
 _DASHES = dict.fromkeys((0x2010, 0x2011, 0x2012, 0x2013, 0x2014, 0x2015), "-")
 #: What people put between blocks: commas and semicolons, and those that Chinese and Japanese keyboards have.
-_BETWEEN = dict.fromkeys(map(ord, ",;\uff0c\u3001\uff1b"), " ")
+_BETWEEN = dict.fromkeys(map(ord, ",;\uff0c\u3001\uff1b"), "\n")
 
 
 #: Words that people write between the ends of a range.
@@ -242,9 +242,16 @@ def range_ends(text: str) -> "tuple[str, str | None]":
 
 
 def split_blocks(text: str) -> list[str]:
-    """The text of each of several blocks, with blanks, commas or semicolons between them."""
-    ends = text.translate({**_DASHES, **_BETWEEN}).split("-")
-    parts = "-".join(end.strip() for end in ends).split()
+    """The text of each of several blocks, with blanks, commas, semicolons or line ends between them.
+
+    A range is in one line, at the beginning of which a dash or an asterisk is the bullet of a list.
+    """
+    lines = text.translate({**_DASHES, **_BETWEEN}).splitlines()
+    if len(lines) != 1:
+        return [part for line in lines for part in split_blocks(line)]
+    line = lines[0].lstrip()
+    line = line[1:] if line[:2] in ("- ", "* ", "\u2022 ", "\u00b7 ") else line
+    parts = "-".join(end.strip() for end in line.split("-")).split()
     for at in range(len(parts) - 2, 0, -1):
         if parts[at].casefold() in _TO and is_address(parts[at - 1]) and is_address(parts[at + 1]):
             parts[at - 1 : at + 2] = [f"{parts[at - 1]}-{parts[at + 1]}"]

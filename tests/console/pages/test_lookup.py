@@ -297,6 +297,8 @@ def test_a_pasted_list_is_answered_address_by_address_with_what_is_none(mine: Vi
     for two in ("10.20.0.1 9.0.0.1", "10.20.0.1,9.0.0.1", "10.20.0.1;9.0.0.1", "10.20.0.1 , 9.0.0.1"):
         text = mine.get("/", params={"q": two}).text
         assert re.findall(r'data-label="Place">([^<]*)', text) == ["Berlin, DE", "München, Bayern, 80331, DE"], two
+    bullets = mine.get("/", params={"q": "10.20.0.1; - 9.0.0.1; - 10.20.0.9 - 10.20.0.11"}).text
+    assert "3 addresses or networks" in bullets
     masks = mine.get("/", params={"q": "10.20.0.1 10.20.0.2 10.1.7.0 255.255.255.0"}).text
     assert "Not read: &#39;10.1.7.0/255.255.255.0&#39; has a netmask: write 10.1.7.0/24" in masks
     for one in ("10.20.0.1 GET /index.html", "please see (10.20.0.1)"):

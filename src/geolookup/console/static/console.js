@@ -121,6 +121,14 @@ document.addEventListener("htmx:afterSwap", (event) => {
   else shut(); // whoever left the field wants no list
 });
 
+// A field of one line would make blanks of the line ends of a list, and a range of two bullets.
+document.addEventListener("paste", (event) => {
+  const text = event.clipboardData?.getData("text").trim() ?? "";
+  if (event.target.id !== "q" || !/[\r\n]/.test(text)) return;
+  event.preventDefault();
+  event.target.setRangeText(text.replace(/\s*[\r\n]+\s*/g, "; "), event.target.selectionStart, event.target.selectionEnd, "end");
+});
+
 // Back keeps what was typed: no page is stored, so the tab remembers the fields of its forms.
 const typed = () => `typed ${location.pathname}${location.search.replace(/[?&]told=[^&]*$/, "")}`;
 const inputs = () => [...document.querySelectorAll("form[method=post] :is(input, textarea)")].filter((each) => !["hidden", "file", "radio", "checkbox"].includes(each.type));

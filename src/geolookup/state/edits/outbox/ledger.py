@@ -144,7 +144,8 @@ class Ledger:
         before = kept.before if before is None else before
         gone = place.lost or (None if place.number is not None else kept.place.number or kept.gone)
         is_over = place.number is None and place.baseline is None and not (place.intents or place.requests)
-        last = (kept.place.baseline or kept.last) if is_over else None
+        *_, was = kept.last, *kept.place.was()
+        last = was if is_over else None
         members = [(name, getattr(kept.place, name), getattr(place, name)) for name in _MEMBERS]
         members += (
             ("last", kept.last, last),

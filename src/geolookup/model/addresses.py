@@ -226,7 +226,7 @@ _BETWEEN = dict.fromkeys(map(ord, ",;\uff0c\u3001\uff1b"), "\n")
 
 
 #: Words that people write between the ends of a range.
-_TO = ("to", "until", "through", "bis", "à", "a")
+_TO = ("to", "till", "until", "through", "bis", "à", "a")
 
 
 def range_ends(text: str) -> "tuple[str, str | None]":

@@ -365,7 +365,7 @@ def test_of_a_list_only_what_no_site_has_is_offered_for_a_new_one(console: Runni
     fields = hidden(mine.get("/").text)
     all_of_them = mine.post("/count", data=fields, files={"file": ("x", b"12.81.0.1\n12.81.0.2\n")}).text
     assert f"Networks of your sites already: {of_lyon}." in all_of_them
-    assert ">Move 2 there</a>" in all_of_them
+    assert ">Move these 2 to another site</a>" in all_of_them
     assert "/custom/create" not in all_of_them
     with open_editor(console.home) as editor:
         editor.delete(locid)

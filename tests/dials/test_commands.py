@@ -235,6 +235,19 @@ def test_a_block_that_was_never_sent_is_the_colleagues_who_adds_it_later(person:
     assert person.upstream.places[-1].blocks == theirs.blocks
 
 
+def test_a_site_whose_name_is_a_number_is_meant_by_it_and_never_another(person: Person) -> None:
+    place = ("--country", "DE", "--city", "Bonn", "--latitude", "50.7", "--longitude", "7.1")
+    for name in ("0815", "-1"):
+        person("custom", "create", *place, "--", name)
+    person("push")
+    person("custom", "update", "0815", "--areacode", "0228")
+    assert "updated 0815 (-1)" in person("custom", "update", "0815", "--postalcode", "53111")
+    person("custom", "delete", "--", "-1", exits=2)  # which is the number of the site 0815, too
+    assert "'-1' is the name of the site -2, and a locid: rename the site, by -2" in person.said
+    person("custom", "rename", "--", "-2", "Bonn")
+    assert "deleted 0815 (-1)" in person("custom", "delete", "--", "-1")
+
+
 def test_a_sheet_that_changes_nothing_more_is_no_step_to_undo(person: Person, tmp_path: Path) -> None:
     bonn = SITE.replace("Berlin", "Bonn").replace("10.1.", "10.2.").replace("52.5", "50.7")
     both, one = tmp_path / "both.toml", tmp_path / "one.toml"

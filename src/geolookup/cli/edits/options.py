@@ -51,18 +51,20 @@ class WithLocids(click.Command):
 
 
 def locid_of(editor: Editor, text: str) -> int:
-    """The locid that an argument means: a number, or the name of a site.
+    """The locid that an argument means: the name of a site, which may be a number (``0815``), or a locid.
 
-    :raises click.UsageError: if it is neither
+    :raises click.UsageError: if it is neither, or the locid of one and the name of another
     """
     try:
-        return int(text)
+        number = int(text)
     except ValueError:
-        pass
+        number = None
     found = {**{name: locid for locid, name in editor.site_names().items()}, **editor.sites()}.get(text)
-    if found is None:
+    if found is None and number is None:
         raise click.UsageError(f"{text!r} is neither a locid nor the name of a site: see `geolookup custom list`")
-    return found
+    if found is not None and number is not None and number < 0 and number != found:  # no locid above zero is a site's
+        raise click.UsageError(f"{text!r} is the name of the site {found}, and a locid: rename the site, by {found}")
+    return number if found is None else found  # type: ignore[return-value] # one of both is there
 
 
 def ranges_of(words: Iterable[str], count: int) -> list[tuple[str, str | None]]:

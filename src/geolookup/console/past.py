@@ -75,7 +75,7 @@ def undo_of(line: Line, site: int | None) -> str:
 
 
 def _parts(line: Line) -> Iterator[_Part]:
-    """What a line changed, by the number that its site has on this machine."""
+    """The parts of sites that a line changed, each with the number of its site on this machine."""
     before, after, place = line["before"], line["after"], line["place"]
     if line["step"] is None:  # what a push or an update says of it
         return
@@ -97,7 +97,7 @@ def _parts(line: Line) -> Iterator[_Part]:
 
 
 def _names(line: Line, known: Mapping[int, str]) -> dict[int, str]:
-    """What a line calls sites: by a name that it gave, else by the place of one that came or went."""
+    """The names that a line gives sites; of a site without one that came or went, its city and country."""
     if line["what"] == SITES:
         return {named.locid: name for name, each in line["after"].items() if (named := as_named(each))}
     sides = [side for side in (line["before"], line["after"]) if isinstance(side, dict) and "fields" in side]

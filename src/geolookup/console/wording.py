@@ -227,7 +227,7 @@ def reasons(text: str) -> str:
 
 
 def answered(blocks: Sequence[IPBlock], name: str, layer: Sequence[Laid] = ()) -> str:
-    """What blocks that were given to a site mean for their addresses, beside the sites of the ``layer``."""
+    """The sentence about which addresses of given blocks a site answers for, beside the sites of the ``layer``."""
     v4, v6 = (sum(block.last - block.first + 1 for block in blocks if block.family == each) for each in (4, 6))
     counted = " and ".join(
         [
@@ -322,8 +322,8 @@ def rolled_back(number: int, before: int) -> str:
     return (
         f"{'Rolled back: version' if number < before else 'Version'} {number} answers now. No update publishes version "
         f"{before} again by itself; a list that differs from it is published as usual, also if it repeats what was "
-        "wrong. An answer that must stay whatever a list says belongs into a site of your own: look its address up, "
-        "and correct it. If one source is to blame, move it down or remove it: see Sources."
+        "wrong. To keep an answer whatever the lists say, look its address up and correct it: that makes a site of "
+        "your own. If one source is wrong, move it down or remove it: see Sources."
     )
 
 

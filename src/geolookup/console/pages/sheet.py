@@ -178,9 +178,7 @@ def sheet(request: AnyRequest, console: NamedDependency[Console]) -> Html:
 
 
 def _keep_of(form: Form) -> Keep:
-    """What the form says of the sites that others changed, the name of each and whose version is kept; and of those
-    that the sheet lacks.
-    """
+    """The form's choices: whose version of each site stays, and if the sites that the sheet lacks stay."""
     names, said = form.all("changed-site"), form.typed()
     kept: dict[str, Whose] = {
         name: "theirs" if said[f"keep-{number}"] == "theirs" else "mine"

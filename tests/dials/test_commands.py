@@ -408,6 +408,36 @@ def test_what_a_person_says_is_not_theirs_stays_in_lookups_as_the_service_has_it
     assert -1 in [each["locid"] for each in json.loads(person("custom", "list", "--json"))]
 
 
+@pytest.mark.parametrize("way", ["undo", "delete"])
+def test_a_create_that_was_never_sent_is_taken_back_though_a_colleague_made_the_same(person: Person, way: str) -> None:
+    locid = person.creates("10.1.0.0/24")
+    person.upstream.colleague_creates({**ELSEWHERE, "region": "", **BERLIN}, who="colleague")
+    person("push", exits=3)
+    person("custom", *(("undo", "--last", "2", "--run") if way == "undo" else ("delete", locid)))
+    person("push", exits=3)
+    assert "never sent, and deleted again. It stays" in person.said
+    person("sync")
+    person("push")
+    assert person("outbox", "list") == ""
+    assert person.there == {-1: ("Berlin", [])}
+
+
+@pytest.mark.parametrize("is_seen", [False, True])
+def test_an_undone_edit_of_what_a_colleague_deleted_does_not_make_it_again(person: Person, is_seen: bool) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "update", locid, "--postalcode", "10115")
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    person("push", exits=3)
+    if is_seen:
+        person("sync", exits=3)
+    person("custom", "undo", "--run")
+    assert "somebody deleted it at the service" in person.said
+    assert person.looks_up("10.1.0.1") == [1]
+    person("push")
+    person("sync")
+    assert (person.there, person("outbox", "list")) == ({}, "")
+
+
 @pytest.mark.parametrize("command", ["sync", "push", "refresh"])
 def test_what_a_run_found_and_could_not_say_is_told_by_the_next(
     person: Person, monkeypatch: pytest.MonkeyPatch, command: str

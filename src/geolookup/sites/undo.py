@@ -144,7 +144,7 @@ def undo(
         target.require_blocks_free()
         touched = dict.fromkeys(session.shown(place) for place, _, _ in reversed(changes))
         found = take_back(editor, {locid: target.layer.get(locid) for locid in touched}, names)
-        made = _make(editor, session, [*found, *_changes(editor, target, touched, session.forgotten())])
+        made = _make(editor, session, [*found, *_changes(editor, target, touched, session.forgotten(), before)])
         put_back = _put_names_back(session, steps)
         put_back += _put_vrfs_back(session, steps, target.notes)
         if steps:
@@ -214,8 +214,10 @@ def _undoable(row: OutboxRow) -> OutboxRow:
     return row
 
 
-def _changes(editor: Editor, target: _Target, touched: Iterable[int], forgotten: set[int]) -> list[Change]:
-    """The steps from the layer as it is to what it shall be."""
+def _changes(
+    editor: Editor, target: _Target, touched: Iterable[int], forgotten: set[int], before: Mapping[int, Geolocation]
+) -> list[Change]:
+    """The steps from the layer as it is to what it shall be; ``before`` is how it was before edits were taken back."""
     layer = custom_layer(editor)
     found: list[Change] = []
     for locid in touched:
@@ -225,6 +227,9 @@ def _changes(editor: Editor, target: _Target, touched: Iterable[int], forgotten:
                 found.append(Change(kind=Kind.DELETE, site=site, locid=locid, place=place))
             continue
         blocks: Iterable[Any] = content.blocks
+        if place is None and locid in before:
+            target.notes.append(f"{target.who(locid)} was here for that edit alone: somebody deleted it at the service")
+            continue
         if place is None:
             # By its number, which is not used for anything else in here, so that its blocks find it.
             name, number = site or f"geolocation {locid}", locid if locid in forgotten else None

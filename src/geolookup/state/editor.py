@@ -20,7 +20,7 @@ from geolookup.model.types import FIELD_NAMES, Geolocation, IPBlock, NewGeolocat
 from geolookup.state.base.parts import has_service
 from geolookup.state.edits import decisions
 from geolookup.state.edits.layer import Laid
-from geolookup.state.edits.outbox.payload import content_of, values_of
+from geolookup.state.edits.outbox.payload import values_of
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.edits.places.place import Content, Intent
 from geolookup.state.edits.places.reconcile import Hold
@@ -189,15 +189,8 @@ class Editor:
         """
         with self._sessions.transaction() as session:
             shown, local, laid = session.find(locid)
-            mine = [row for row in laid.edits if row.locid == local]
-            never_sent = all(row.never_sent for row in mine)
-            if mine and mine[0].intent.what == "create" and never_sent:
-                for row in mine:
-                    session.outbox.change(row.id, state=State.DROPPED, problem="deleted before it was sent")
-                session.put(shown, None)
-                session.record("delete", local, shown, content_of(laid.place), None, "forgotten: it was never sent")
-                return
-            session.add(Intent(what="delete"), local, shown)
+            if not session.forget(shown, laid):
+                session.add(Intent(what="delete"), local, shown)
 
     def add_block(
         self, locid: int, first: "BlockLike", last: "AddressLike | None" = None, *, wide: bool = False

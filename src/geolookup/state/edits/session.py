@@ -330,16 +330,42 @@ class EditSession:
     def take_back(self, rows: Collection[OutboxRow]) -> None:
         """Drop edits that were never sent, as `superfluous` gives them: the newest of their geolocations."""
         before = {row.locid: self.layer.get(self.shown(row.locid)) for row in rows}
-        for row in rows:
-            self.outbox.change(row.id, state=State.DROPPED, problem="taken back before it was sent")
-        for local in {row.locid for row in rows if row.state in PERSON_STATES}:  # nothing is held for them any more
-            kept = self.ledger.of(local)
-            self.ledger.save(kept, replace(kept.place, refused=None))
+        self._drop(rows, "taken back before it was sent")
         self._left = self._layer = self._owners = None
         for local, was in before.items():
             now = self.layer.get(shown := self.shown(local))
             then, after = (None if laid is None else content_of(laid.place) for laid in (was, now))
             self.record("take_back", local, shown, then, after, str(State.DROPPED))
+
+    def forget(self, shown: int, laid: Laid) -> bool:
+        """Forget what was created here, with all edits of it, if no service has heard of it; false if one may have."""
+        rows = laid.edits
+        if not rows or rows[0].intent.what != "create" or not all(row.never_sent for row in rows):
+            return False
+        self._drop(rows, "deleted before it was sent")
+        self.put(shown, None)
+        outcome = "forgotten: it was never sent"
+        self.record("delete", rows[0].locid, shown, content_of(laid.place), None, outcome)
+        return True
+
+    def _drop(self, rows: Collection[OutboxRow], why: str) -> None:
+        """Drop edits that were never sent; nothing is held for them any more."""
+        for row in rows:
+            self.outbox.change(row.id, state=State.DROPPED, problem=why)
+        for local in {row.locid for row in rows if row.state in PERSON_STATES}:
+            kept = self.ledger.of(local)
+            place = replace(kept.place, refused=None)
+            if kept.hold is not None and kept.hold.reason in ("gone", "another") and not place.intents:
+                place = replace(place, number=None, lost=None, baseline=None)  # it was here for these edits alone
+            self.ledger.save(kept, place)
+            if kept.hold is not None and kept.hold.reason == "unclear" and not place.intents:
+                for number in (kept.hold.number, *(each for each, _ in kept.hold.also)):
+                    words = (
+                        f"geolocation {number} of the service is like one that was made here, never sent, and deleted "
+                        f"again. It stays; if it is yours, sent by a copy of this state: `geolookup custom delete "
+                        f"{number}`"
+                    )
+                    self.outbox.notice(0, local, number or 0, words)
 
     def name_sites(self, names: Mapping[str, Named], *, file: str, about: int | None = None) -> None:
         """Keep these names, each with a number of this machine, and no others; ``about`` is the one that changes.

@@ -320,5 +320,6 @@ class Ledger:
             sent = Request(
                 what="create", values=values, upto=create.id, key=str(uuid.uuid4()), attempted=self.outbox.mark()
             )
+            self.outbox.change(create.id, attempts=kept.rows[create.id].attempts + 1)
             place = self.ended(replace(place, requests=(sent,)))
-            self.save(kept, place, why=_PUT_BACK, before=kept.before or kept.made)
+            self.save(self.of(place.id), place, why=_PUT_BACK, before=kept.before or kept.made)

@@ -86,13 +86,14 @@ class OutboxRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def never_sent(self) -> bool:
-        """True if no service can have heard of the edit."""
-        return self.state == State.QUEUED and not self.attempts
+        """True if no service can have heard of the edit: what a create waits for is somebody else's then."""
+        waits = self.state == State.QUEUED or (self.state == State.HELD and self.intent.what == "create")
+        return waits and not self.attempts
 
     @property
     def never_applied(self) -> bool:
         """True if no service did anything of it: it was never sent, though it may be held, or is a refused deletion."""
-        held_unsent = self.state == State.HELD and not self.attempts and self.intent.what != "create"
+        held_unsent = self.state == State.HELD and not self.attempts
         refused = self.state == State.REJECTED and self.intent.what == "delete"  # of others a part may be done
         return self.never_sent or held_unsent or refused
 

@@ -95,7 +95,7 @@ def test_a_restore_names_the_places_of_vrfs_that_lookups_lose(
     (tmp_path / "v.csv").write_text("name,country,city,blocks,vrf\nUtrecht office,NL,Utrecht,10.1.2.0/24,RED\n")
     person("custom", "apply", tmp_path / "v.csv")
     person("outbox", "restore", how if how == "--empty" else tmp_path / how, exits=3)
-    assert "lookups no longer have Utrecht office (Utrecht, NL) of the VRF RED for 10.1.2.0-10.1.2.255" in person.said
+    assert "10.1.2.0-10.1.2.255: lookups no longer have Utrecht office (Utrecht, NL) of the VRF RED\n" in person.said
     assert ("Berlin" in person.said) is (how == "--empty")
 
 
@@ -112,7 +112,7 @@ def test_a_restore_names_the_sites_that_lookups_call_otherwise(
         person("custom", "update", "Dock", "--time-zone", "Europe/Berlin")
     person("outbox", "restore", how if how == "--empty" else tmp_path / how, exits=3)
     site = "Dock (Berlin, DE; Europe/Berlin)" if how == "backup" else "Depot (Berlin, DE)"
-    assert f"lookups no longer have {site} for 10.0.0.0-10.0.0.255" in person.said
+    assert f"10.0.0.0-10.0.0.255: lookups no longer have {site}, but " in person.said
 
 
 def test_a_state_that_is_replaced_names_what_its_edits_alone_had(person: Person, tmp_path: Path) -> None:

@@ -19,6 +19,10 @@ from geolookup.state.edits.local import SITES_WAIT
 from geolookup.state.generations.licences import overdue
 from geolookup.state.publishing.directory import StateDirectory
 
+_BEHIND = (
+    "edits are kept that lookups do not show: `geolookup custom list` publishes them, or says what stands in the way"
+)
+
 
 def describe(
     snapshot: Snapshot,
@@ -40,6 +44,9 @@ def describe(
         else:
             pending = directory.local.pending(wait_s=GLANCE_WAIT_S) if has_service(current.published) else 0
             sites_wait = directory.local.setting(SITES_WAIT, wait_s=GLANCE_WAIT_S) or None
+            newest = directory.current_or_none()
+            if newest is not None and directory.edits.head(wait_s=GLANCE_WAIT_S) > newest.edits:
+                problem = problem or (_BEHIND, monotonic())
     except (StateBusyError, StateDamagedError, StateUnreadableError, StateUnwritableError) as error:
         problem = problem or (f"the pending edits cannot be counted: {error}", monotonic())
     base, overlay = snapshot.base.reader, snapshot.custom.reader

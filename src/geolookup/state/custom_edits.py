@@ -1,7 +1,7 @@
 """The edits of a custom geolocation, for commands and pages: what each takes, how it is made, its words."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
 from geolookup.model.named import block_of, require_narrow
@@ -65,7 +65,13 @@ class CustomEdit:
         assert self.blocks in (None, len(blocks))
         assert self.fields == (fields is not None)
         asked = Asked(locid, fields or {}, blocks, wide, name, time_zone)
-        return lambda editor: self.make(editor, asked)
+
+        def make(editor: Editor) -> Made:
+            made = self.make(editor, asked)
+            seen = "kept, and not in lookups yet: " if editor.sessions.is_behind else ""
+            return replace(made, text=f"{seen}{made.text}")
+
+        return make
 
 
 def _create(editor: Editor, asked: Asked) -> Made:

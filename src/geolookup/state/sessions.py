@@ -73,6 +73,8 @@ class Sessions:
         self._under_way: dict[_Here, tuple[EditSession, bool]] = {}
         self._lists = Lists(directory.home)
         self._left: Left | None = None
+        #: True while lookups do not see edits that are kept: they could not be published.
+        self.is_behind = False
 
     @property
     def _session(self) -> EditSession | None:
@@ -250,10 +252,10 @@ class Sessions:
             published = publish.edited(list(layer.values()), head, names, vrfs=vrfs)
         except StateError as error:
             publish.take_back()
-            self._left = None
+            self._left, self.is_behind = None, True
             _log.warning("the edit is kept, but lookups will not see it until this is repaired: %s", error)
             return
-        self._left = Left(published.sequence, head, layer)
+        self._left, self.is_behind = Left(published.sequence, head, layer), False
 
 
 def _here() -> _Here:

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+import geolookup
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.errors import (
     BlockError,
@@ -16,6 +17,7 @@ from geolookup.model.errors import (
 )
 from geolookup.model.types import PROVISIONAL_LOCID
 from geolookup.state.base.parts import SERVICE
+from geolookup.state.custom_edits import ADD_BLOCK
 from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.row import State
 from geolookup.state.publishing.directory import StateDirectory
@@ -116,11 +118,17 @@ def test_where_lookups_cannot_be_told_the_edit_is_kept_with_a_warning(
 
     with monkeypatch.context() as broken:
         broken.setattr(Publish, "draft", full)
-        editor.add_block(-1, "10.20.0.0/16")
+        made = ADD_BLOCK.of(-1, blocks=[("10.20.0.0/16", None)])(editor)
+    assert made.text == "kept, and not in lookups yet: 10.20.0.0-10.20.255.255 now resolves to -1"
     assert "the edit is kept" in caplog.text
     assert "no space left" in caplog.text
     assert located(home, "10.20.30.40") == 1
-    editor.add_block(-1, "10.21.0.0/16")
+    with geolookup.open(home) as geo:
+        assert "edits are kept that lookups do not show" in (geo.status().problem or "")
+    made = ADD_BLOCK.of(-1, blocks=[("10.21.0.0/16", None)])(editor)
+    assert made.text == "10.21.0.0-10.21.255.255 now resolves to -1"
+    with geolookup.open(home) as geo:
+        assert geo.status().problem is None
     assert (located(home, "10.20.30.40"), located(home, "10.21.30.40")) == (-1, -1)
 
 

@@ -194,3 +194,29 @@ def test_a_move_that_is_killed_leaves_the_old_state_or_a_whole_copy(home: str, t
         shutil.rmtree(home, ignore_errors=True)
         shutil.copytree(template, home)
         at += 29
+
+
+def test_a_restore_that_is_killed_leaves_one_of_two_whole_states_and_nothing_of_the_next_one(
+    home: str, tmp_path: Path
+) -> None:
+    file, folder, at = str(tmp_path / "backup.tar.gz"), Path(home).parent, 0
+    archive.backup(StateDirectory(home), file)
+    with Editor(home) as editor:
+        editor.add_block(editor.create(**BERLIN), "9.9.9.0/24")
+    template = str(tmp_path / "template")
+    shutil.move(home, template)
+    killed = True
+    while killed:
+        for left in folder.glob("state*"):
+            shutil.rmtree(left)
+        shutil.copytree(template, home)
+        at += 3
+        script = _KILLED.replace("move(StateDirectory(home), target)", "restore(target, home, replace=True)")
+        done = subprocess.run([sys.executable, "-c", script, str(at), home, file], check=False)
+        killed = done.returncode == -signal.SIGKILL
+        old = [*folder.glob("state.replaced-*")] if answers(home)[2] is None else [home]
+        assert [answers(str(each)) for each in old] == [["Mainz", "Berlin", "Berlin"]], at
+        archive.restore(file, home, replace=True)
+        assert [*folder.glob("state.tmp-*")] == [], at
+    assert done.returncode == 0
+    assert at > 20

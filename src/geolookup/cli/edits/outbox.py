@@ -219,7 +219,7 @@ def restore(backup: str | None, empty: bool, as_json: bool) -> int:
         output.json_result(asdict(restored))
         return HELD if restored.lost else DONE
     for first, last, place in restored.lost:
-        output.note(f"lookups no longer have {place} for {first}-{last}")
+        output.note(f"{first}-{last}: lookups no longer have {place}")
     output.done(f"edits.db is now {'new and empty' if restored.source is None else f'a copy of {restored.source}'}")
     if restored.replaced is not None:
         output.done(f"the file that was there is {restored.replaced}")

@@ -312,9 +312,9 @@ class Edits:
         self.check(sealed=True)
         self.back_up()
 
-    def head(self) -> int:
+    def head(self, *, wait_s: float = QUESTION_WAIT_S) -> int:
         """The number of the newest edit."""
-        with self.reading() as database:
+        with self.reading(wait_s=wait_s) as database:
             return Outbox(database).head
 
     def back_up(self, *, move_on: bool = True) -> None:

@@ -1,6 +1,8 @@
 """A state as one file, put back, and moved: complete and verified before it takes the place of anything."""
 
 import contextlib
+import fcntl
+import glob
 import hashlib
 import io
 import json
@@ -346,14 +348,23 @@ def _is_one_disk(path: str, other: str) -> bool:
 
 @contextlib.contextmanager
 def _beside(home: str) -> Iterator[str]:
-    """A new directory beside ``home``, on the same disk; it is gone at the end unless it was renamed."""
+    """A new directory beside ``home``, on the same disk; it is gone at the end unless it was renamed.
+
+    What killed runs left there is removed: a run that works in one has it locked.
+    """
     files.make_directory(os.path.dirname(home))
+    for left in glob.glob(f"{glob.escape(home)}.tmp-*"):
+        if not disk.is_locked(left):
+            files.remove_tree(left)
     path = f"{home}.tmp-{os.getpid()}-{secrets.token_hex(4)}"
     with files.file_errors(path):
         os.mkdir(path, 0o700)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield path
     finally:
+        os.close(descriptor)
         files.remove_tree(path)
 
 
@@ -412,8 +423,13 @@ def _take_place(staged: str, home: str, kept: str | None) -> None:
         if kept is None:
             disk.rename(staged, home)  # over an empty directory, too
         else:
-            disk.exchange(staged, home)
+            # First under the name that the old state shall have: that is never under one which anybody removes.
             os.rename(staged, kept)
+            try:
+                disk.exchange(kept, home)
+            except OSError:
+                os.rename(kept, staged)
+                raise
             disk.sync_directory(os.path.dirname(home))
 
 

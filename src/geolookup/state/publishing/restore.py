@@ -35,7 +35,8 @@ class Restored:
     ``source`` is the file that was copied, None if edits.db was emptied. ``pushed_since`` says that a push began after
     it was made, so that its unfinished edits may have been sent; ``unfinished`` is how many those are. ``replaced`` is
     the path of the file that was there before, None if there was none. ``lost`` are the ranges of addresses that
-    lookups answered from the edits that are gone: (first, last, the site and place that was, with its VRF).
+    lookups answered from the edits that are gone: (first, last, the site and place that was, with its VRF, and that
+    which is there by now).
     """
 
     source: str | None
@@ -71,7 +72,11 @@ def restore(directory: StateDirectory, source: str | None = None, *, empty: bool
     if current is not None:
         directory.republish()
     after = _answers(directory)
-    lost = [(*key[1:], place) for key, place in before.items() if after.get(key) != place]
+    lost = [
+        (*key[1:], place if key not in after else f"{place}, but {after[key]}")
+        for key, place in before.items()
+        if after.get(key) != place
+    ]
     return Restored(source=chosen, pushed_since=pushed_since, unfinished=unfinished, replaced=replaced, lost=lost)
 
 

@@ -6,7 +6,7 @@ import random
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from geolookup.index.builder import IndexBuilder
-from geolookup.index.compare import NO_ANSWER, AnswerKind, KindChange, changed_answers, changed_kinds
+from geolookup.index.compare import (
+    NO_ANSWER,
+    AnswerKind,
+    KindChange,
+    Return,
+    changed_answers,
+    changed_kinds,
+    returning,
+)
 from geolookup.index.fingerprint import fingerprint
 from geolookup.index.layout import SECTIONS
 from geolookup.index.reader import IndexReader
 from geolookup.index.stack import write_stack
 from geolookup.model.errors import IndexDamagedError
 from tests.index.building import V4_END, V6_END, blocks, fields, rewritten
-from tests.index.test_stack import STACKS, built
+from tests.index.test_stack import STACKS, built, sources
+from tests.index.test_stack import stacked as as_one_file
 from tests.oracle import all_answers
 from tests.oracle.linear_scan import Block, winner
 from tests.oracle.stacked_scan import Source, answer
@@ -126,9 +135,14 @@ def test_changed_answers_are_those_that_asking_address_by_address_finds(
 
 
 def opened_stack(folder: Path, stack: tuple[Source, ...]) -> list[tuple[str, IndexReader]]:
+    inside = new_folder(folder)
+    return [(source.name, IndexReader.open(built(inside / source.name, source))) for source in stack]
+
+
+def new_folder(folder: Path) -> Path:
     inside = folder / f"{len(list(folder.iterdir()))}"
     inside.mkdir()
-    return [(source.name, IndexReader.open(built(inside / source.name, source))) for source in stack]
+    return inside
 
 
 #: In place of the locid 0, so that the scan says which mask it is that answers nothing.
@@ -178,6 +192,48 @@ def test_kinds_of_answers_are_counted_as_asking_address_by_address_does(
         assert found.addresses[family] == expected  # type: ignore[index]
     for seen, counted in zip(places, (found.places_before, found.places_after), strict=True):
         assert {name: count for name, count in counted.items() if count} == Counter(name for name, _ in seen)
+
+
+def has_again(stack: Any, kept: Any, away: Any, sites: Any, family: int, address: int) -> Return | None:
+    """What a stack has at an address in place of what was taken away; None if nothing was, or a site answers."""
+    found = [answer([with_marked_masks(each) for each in side], family, address) for side in (kept, away, stack)]
+    # As a person sees it: with the fields of the place, whatever its number.
+    seen = [None if each is None or each[1] == MASK else tuple(place(each[1]).values()) for each in found]
+    country = [None if each is None else each[0] for each in seen]
+    if seen[0] == seen[1] or answer(sites, family, address) is not None:
+        return None
+    source = None if found[2] is None else found[2][0]
+    return Return(country[0], country[1], seen[2] == seen[1], country[2] == country[1], source)
+
+
+def place(locid: int) -> dict[str, Any]:
+    """The fields of a place: two numbers mean the same one."""
+    return fields(1 if locid == 4 else locid)
+
+
+@pytest.mark.parametrize("chunk", [1 << 18, 5])
+@given(kept=STACKS, away=STACKS, new=STACKS, sites=sources("sites"))
+@examples(40)
+def test_what_returns_is_counted_as_asking_address_by_address_does(
+    tmp_path: Path, chunk: int, kept: Any, away: Any, new: Any, sites: Source
+) -> None:
+    sites = sites._replace(rows=[row for row in sites.rows if row.locid], numbered=True)
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as opened:
+        patch.setattr("geolookup.index.walk._CHUNK", chunk)
+        patch.setattr("tests.index.test_stack.fields", place)
+        before, gone = (opened.enter_context(as_one_file(new_folder(tmp_path), side)) for side in (kept[:2], away[:2]))
+        layers = opened_stack(tmp_path, new)
+        for _, reader in layers:
+            opened.callback(reader.close)
+        found = returning(before, gone, layers, opened.enter_context(as_one_file(new_folder(tmp_path), [sites])))
+    for family in (4, 6):
+        rows = [row for source in (*kept[:2], *away[:2], *new, sites) for row in source.rows if row.family == family]
+        expected: dict[Return, int] = {}
+        for first, last in all_answers.edges([(row.first, row.last) for row in rows], END[family]):
+            one = has_again(new, kept[:2], away[:2], [sites], family, first)
+            if one is not None:
+                expected[one] = expected.get(one, 0) + last - first + 1
+        assert found[family] == expected  # type: ignore[index]
 
 
 def test_the_whole_space_of_both_families_is_counted_exactly(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 from geolookup.base.text import harmless, short, short_v6, shown_degrees
 from geolookup.console import wording
 from geolookup.console.past import undo_of
+from geolookup.model.continents import country_text
 from geolookup.model.types import Geolocation
 from geolookup.settings.times import in_words
 from geolookup.settings.times import shown as moment_text
@@ -55,7 +56,7 @@ class Templates:
             "brought": wording.brought,
             "pulled": wording.pulled,
             "without_command": wording.without_command,
-            "country_name": wording.country_name,
+            "country_name": country_text,
             "count": words.count,
             "grouped": lambda number: f"{number:,}",
             "short": short,

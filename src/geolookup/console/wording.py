@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from geolookup.base.text import short, short_v6
-from geolookup.model.continents import countries
 from geolookup.model.errors import HeldError
 from geolookup.model.fields import FIELDS
 from geolookup.model.types import Geolocation, IPBlock
@@ -319,11 +318,11 @@ def _rows(difference: Mapping[str, Any] | None) -> list[str]:
 
 def rolled_back(number: int, before: int) -> str:
     """The result of a rollback."""
+    if number > before:
+        return f"Version {number} answers now."
     return (
-        f"{'Rolled back: version' if number < before else 'Version'} {number} answers now. No update publishes version "
-        f"{before} again by itself; a list that differs from it is published as usual, also if it repeats what was "
-        "wrong. To keep an answer whatever the lists say, look its address up and correct it: that makes a site of "
-        "your own. If one source is wrong, move it down or remove it: see Sources."
+        f"Rolled back: version {number} answers now. It lasts: an update that brings back most of what version "
+        f"{before} had changed is not published, but asks you first."
     )
 
 
@@ -341,12 +340,6 @@ def label(name: str) -> str:
 def dated(day: str | None, kind: str = "") -> str:
     """The day that data are of, given it or a moment in ISO 8601; ``kind`` is that of their source."""
     return f"data of {day[:10]}" if day else f"date not given by the {'service' if kind == 'service' else 'file'}"
-
-
-def country_name(code: str) -> str:
-    """A country by its name and its code; an unknown code alone."""
-    known = countries().get(code)
-    return f"{known.name} ({code})" if known else code or "no country"
 
 
 def changed(line: Mapping[str, Any]) -> str:

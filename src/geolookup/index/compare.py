@@ -146,6 +146,63 @@ def changed_answers(old: LayerPair, new: LayerPair) -> dict[Literal[4, 6], dict[
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Return:
+    """What became of an answer that was taken away: what a newer stack has in its place.
+
+    ``kept`` and ``away`` are the countries of the answer that stayed and of the one that was taken away (None: no
+    answer). The newer stack has the ``same`` answer again as was taken away, or at least its country
+    (``same_country``); ``source`` is the one that answers there, None if none does.
+    """
+
+    kept: str | None
+    away: str | None
+    same: bool
+    same_country: bool
+    source: str | None
+
+
+def returning(
+    kept: "IndexReader", away: "IndexReader", new: NamedLayers, sites: "IndexReader"
+) -> dict[Literal[4, 6], dict[Return, int]]:
+    """The addresses of each family whose answer differs from ``kept`` to ``away``, by what ``new`` answers there.
+
+    Answers differ if a field does; their numbers are left aside, since a source may give the same place another one.
+    Addresses of ``sites`` are left out. Exact, in memory that grows with the geolocations only.
+
+    :raises IndexDamagedError: if a file's segments or locations cannot be followed
+    """
+    countries: dict[str, int] = {}
+    layers = [kept, away, *(reader for _, reader in new)]
+    country = [_country_numbers(reader, reader.arrays(), countries) for reader in layers]
+    answer = _field_numbers(layers)
+    names: list[str | None] = [None, *countries]
+    sources: list[str | None] = [None, *(name for name, _ in new)]
+    found: dict[Literal[4, 6], dict[Return, int]] = {}
+    for family in _FAMILIES:
+        counts: dict[Return, int] = {}
+        for stretch in walk([*layers, sites], family):
+            stays, went, comes = (
+                _Answers(stretch.slots[part], answer[part], country[part], len(stretch.lo))
+                for part in (slice(0, 1), slice(1, 2), slice(2, len(layers)))
+            )
+            where = np.flatnonzero((stays.kind != went.kind) & (stretch.slots[-1] < 0))
+            pairs = stays.country * len(names) + went.country
+            same = 2 * (comes.kind == went.kind) + (comes.country == went.country)
+            key = (4 * pairs + same) * len(sources) + comes.answering()
+            distinct, which = np.unique(key[where], return_inverse=True)
+            sums = _Sums(len(distinct))
+            sums.add(stretch, which, where)
+            for at, count in sums.totals().items():
+                rest, source = divmod(int(distinct[at]), len(sources))
+                pair, alike = divmod(rest, 4)
+                came, went_to = divmod(pair, len(names))
+                own = Return(names[came], names[went_to], alike >= 2, alike % 2 == 1, sources[source])
+                counts[own] = counts.get(own, 0) + count
+        found[family] = counts
+    return found
+
+
 class _Answers:
     """The answers of a stack along a stretch: the number of each one's kind and country, 0 where there is none.
 
@@ -174,6 +231,13 @@ class _Answers:
         """Mark in ``seen``, which has an array for each file, the slots that answer somewhere."""
         for marks, chosen in zip(seen, self._chosen, strict=True):
             marks[chosen] = True
+
+    def answering(self) -> I64:
+        """The number of the file that answers, from 1 on; 0 if none covers."""
+        found = np.zeros(len(self.kind), np.int64)
+        for at, chosen in enumerate(self._chosen, 1):
+            found[chosen >= 0] = at
+        return found
 
 
 class _Sums:
@@ -269,17 +333,31 @@ def _answer_numbers(old: "IndexReader", new: "IndexReader", begin: int) -> tuple
     """A number for each slot of both files, the same for the same answer; the last item stands for not covered."""
     before, after = _Locations(old), _Locations(new)
     texts: dict[bytes, int] = {}
-    try:
-        before.number_texts(texts)
-        after.number_texts(texts)
-    except IndexError as error:
-        raise IndexDamagedError(f"{old.path} or {new.path}: a location names a text that is not there") from error
+    before.number_texts(texts)
+    after.number_texts(texts)
     own_before = begin + before.first_equal(before)
     partner = before.first_equal(after)
     own_after = begin + len(own_before) + 1 + after.first_equal(after)
     known = partner != _NOTHING
     own_after[known] = own_before[partner[known]]
     return np.append(own_before, _NOTHING), np.append(own_after, _NOTHING)
+
+
+def _field_numbers(readers: "Sequence[IndexReader]") -> list[I64]:
+    """A number for each slot of all files, the same for equal fields; `_NO_ANSWER` for masks, at the end `_LOOK_ON`."""
+    texts: dict[bytes, int] = {}
+    own = [_text_numbers(reader, texts) for reader in readers]
+    locids = [reader.arrays()["loc.locid"] for reader in readers]
+    number = np.zeros(sum(map(len, locids)), np.int64)
+    for name in (*DEGREES, *TEXT_NAMES):
+        column = np.concatenate([_column(reader, name, numbers) for reader, numbers in zip(readers, own, strict=True)])
+        if (column == column[:1]).all():
+            continue  # a field that nobody fills: most files have some
+        if name in DEGREES:
+            _, column = np.unique(column, return_inverse=True)
+        _, number = np.unique(number * (1 + int(column.max())) + column, return_inverse=True)
+    number = np.where(np.concatenate(locids) == 0, _NO_ANSWER, number + 1)
+    return [np.append(each, _LOOK_ON) for each in np.split(number, np.cumsum([len(each) for each in locids])[:-1])]
 
 
 class _Locations:
@@ -293,9 +371,8 @@ class _Locations:
 
     def number_texts(self, texts: dict[bytes, int]) -> None:
         """Fill the columns; ``texts`` has the number of each text of all files, and grows."""
-        arrays, own = self._reader.arrays(), _text_numbers(self._reader, texts)
-        self.columns = [degrees_as_numbers(arrays[f"loc.{name}"]) for name in DEGREES]
-        self.columns += [own[arrays[f"loc.{name}"]] for name in TEXT_NAMES]
+        own = _text_numbers(self._reader, texts)
+        self.columns = [_column(self._reader, name, own) for name in (*DEGREES, *TEXT_NAMES)]
 
     def first_equal(self, other: "_Locations") -> I64:
         """For each location of the other file the first slot here that equals it in every field; -1 if none does."""
@@ -310,6 +387,15 @@ class _Locations:
                 equal &= own[mine] == its[wanting]
             found[wanting[equal]] = mine[equal]
         return found
+
+
+def _column(reader: "IndexReader", name: str, texts: I64) -> I64:
+    """A field of all locations as whole numbers; ``texts`` has the number of each of the file's texts."""
+    column = reader.arrays()[f"loc.{name}"]
+    try:
+        return degrees_as_numbers(column) if name in DEGREES else texts[column]
+    except IndexError as error:
+        raise IndexDamagedError(f"{reader.path}: a location names a text that is not there") from error
 
 
 def degrees_as_numbers(degrees: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> I64:

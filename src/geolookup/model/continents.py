@@ -32,6 +32,12 @@ def countries() -> dict[str, Country]:
     return {row["country"]: Country(row["name"], row["continent"], row["eu"] == "1") for row in rows}
 
 
+def country_text(code: str | None) -> str:
+    """A country by its name and its code; an unknown code alone, and what stands for none."""
+    known = countries().get(code or "")
+    return f"{known.name} ({code})" if known else code or ("no answer" if code is None else "no country")
+
+
 class Named(NamedTuple):
     """A country or continent: its GeoNames id, its names by language, and its time zone, empty if it has several."""
 

@@ -122,8 +122,8 @@ def _changed(report: PullReport) -> list[str]:
 def served_again(generation: int, before: int, again: str) -> str:
     """The result of going back to a generation; ``again`` is the command that undoes it."""
     return (
-        f"rolled back: generation {generation} answers now. No update publishes generation {before} again by itself; "
-        f"to go back to it: {again}"
+        f"rolled back: generation {generation} answers now. An update that brings back most of what that took away is "
+        f"held, whatever else is in it; to go back to generation {before}: {again}"
     )
 
 

@@ -63,7 +63,7 @@ def test_a_person_goes_back_after_a_bad_night(files: FilesConsole, browser: Any)
     back.get_by_role("textbox").fill("Wrong towns")
     back.get_by_role("button", name="Roll back to this version").click()
     told = tab.get_by_role("status").inner_text()
-    assert told.startswith("Rolled back: version 1 answers now. No update publishes version 2 again by itself")
+    assert told.startswith("Rolled back: version 1 answers now. It lasts: an update that brings back most of what")
     assert files.served == 1
     assert "rolled back" in rows.nth(1).inner_text()
     watched.close()
@@ -163,7 +163,10 @@ def test_what_was_held_and_rolled_back_is_said_where_people_look(files: FilesCon
     assert "held for a person" not in found
     assert "No line of the history has this." in visitor.get("/history?find=nobody%3Cb%3E").text
     assert "geolookup sync --accept" not in told
-    assert "Version 2 answers: version 3 was rolled back, and no update publishes it again" in visitor.get("/").text
+    assert (
+        "Version 2 answers: version 3 was rolled back, and an update that repeats it asks first"
+        in visitor.get("/").text
+    )
     assert files.sync().outcome == "rolled-back"
     assert "not published: it is what was rolled back" in visitor.get("/history").text
     held = visitor.get("/generations").text.partition('id="held"')[2].partition("</section>")[0]
@@ -237,7 +240,7 @@ def test_a_page_that_was_overtaken_goes_nowhere(files: FilesConsole, visitor: Vi
     assert "generation 3 is served by now, and not 2 any more: look again before you go back" in answer.text
     assert files.served == 3
     again = form_of(visitor.get("/generations/diff?old=3&new=1").text, "Roll back to this version")
-    assert "version 1 answers now. No update publishes version 3 again" in visitor.post("/generations", data=again).text
+    assert "version 1 answers now. It lasts" in visitor.post("/generations", data=again).text
 
 
 def test_what_is_held_is_accepted_with_its_reasons_seen(files: FilesConsole, browser: Any) -> None:
@@ -257,6 +260,32 @@ def test_what_is_held_is_accepted_with_its_reasons_seen(files: FilesConsole, bro
     assert "Version 3 is published: 100 places" in tab.get_by_role("status").inner_text()
     assert files.served == 3
     assert tab.get_by_role("region", name="Not published: look, and decide").count() == 0
+    watched.close()
+    assert watched.unwanted == []
+
+
+def test_an_update_that_repeats_what_was_rolled_back_asks_first(files: FilesConsole, browser: Any) -> None:
+    watched = files.running.tab(browser)
+    tab = watched.page()
+    tab.goto(f"{files.running.url}/generations/diff?old=2&new=1")
+    assert "It lasts: an update that brings back most of this" in tab.get_by_role("main").inner_text()
+    tab.get_by_role("button", name="Roll back to this version").click()
+    text = (files.folder / "towns.csv").read_text("utf-8")
+    (files.folder / "towns.csv").write_text(f"{text}21.0.0.0/24,SE,Lund,1.5,2.5\n", encoding="utf-8")
+    tab.goto(f"{files.running.url}/sources")
+    tab.get_by_role("button", name="Update now").click()
+    reason = re.compile(r"brings back the answers of all 5,376 IPv4 addresses that \S+ rolled back at")
+    tab.get_by_text(reason).first.wait_for()
+    assert files.served == 1
+    for path in ("", "/generations", "/history"):
+        tab.goto(f"{files.running.url}{path}")
+        assert reason.search(tab.get_by_role("main").inner_text()), path
+    tab.goto(f"{files.running.url}/generations")
+    tab.get_by_role("link", name="See what it would change, and decide").click()
+    assert reason.search(tab.get_by_role("main").inner_text())
+    tab.get_by_role("button", name="Publish it all the same").click()
+    assert "Version 3 is published" in tab.get_by_role("status").inner_text()
+    assert tab.get_by_text("rolled back", exact=True).count() == 0
     watched.close()
     assert watched.unwanted == []
 

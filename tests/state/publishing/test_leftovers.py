@@ -139,7 +139,8 @@ def test_the_served_generation_is_kept_however_old(home: str) -> None:
     directory.republish()
     assert generations(home) == [1, 2]
     StateDirectory(home, keep_generations=1).republish()
-    assert (generations(home), served(home), verify(home)) == ([1], (1, {"1"}), [])
+    # Until an update takes the place of what was gone back to, updates are compared with what was rolled back.
+    assert (generations(home), served(home), verify(home)) == ([1, 2], (1, {"1"}), [])
     publish(home, stamped(4), keep=2)
     assert (generations(home), served(home)) == ([1, 3], (3, {"4"}))
 

@@ -260,7 +260,7 @@ def test_the_same_content_in_another_order_is_no_new_generation(home: str) -> No
 
 
 def test_rolled_back_content_is_not_published_again_by_itself(home: str) -> None:
-    first, second, third = (listed(many(40 + extra), count=40 + extra) for extra in (0, 1, 2))
+    first, second, third = (listed(many(40 + extra), count=40 + extra) for extra in (0, 1, -1))
     with RawServer(first, second, second, third) as server:
         directory, settings = StateDirectory(home), Settings(url=server.url, attempts=1)
         pull(directory, settings)

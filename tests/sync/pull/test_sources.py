@@ -408,7 +408,7 @@ def test_a_sync_after_a_rollback_publishes_nothing_if_nothing_is_new(files: File
     assert files.answer("20.0.1.1") == ("a", "Town 1")
 
 
-def test_a_stack_that_a_rollback_leaves_returns_only_when_the_settings_change(files: Files) -> None:
+def test_a_stack_that_a_rollback_leaves_is_asked_about_when_the_settings_change(files: Files) -> None:
     for name, octet in (("a", 20), ("b", 30), ("c", 40)):
         files.write(name, *many(20, octet=octet))
     files.sync("a")
@@ -417,8 +417,14 @@ def test_a_stack_that_a_rollback_leaves_returns_only_when_the_settings_change(fi
     assert files.stack() == ["a"]
     files.sync("a", "b")
     assert files.stack() == ["a"]
-    files.sync("a", "b", "c")
+    with pytest.raises(HeldError, match="brings back the answers of all 5,120 IPv4 addresses") as caught:
+        files.sync("a", "b", "c")
+    assert files.stack() == ["a"]
+    accept(StateDirectory(files.home), caught.value.digest)
     assert files.stack() == ["a", "b", "c"]
+    files.write("b", *many(21, octet=30))
+    files.sync("a", "b", "c")
+    assert files.answer("30.0.20.1") == ("b", "Town 20")
 
 
 def test_nothing_configured_and_nothing_given_says_what_to_do(files: Files) -> None:

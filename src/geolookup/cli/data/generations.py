@@ -202,8 +202,8 @@ def rollback(generation: str | None, reason: str, yes: bool, as_json: bool) -> i
     On a terminal it shows whose answers change, and asks. Elsewhere it needs --yes if too many
     addresses would lose their answer, its city or its country.
     Running processes follow within a second, local edits still apply, and the history records it.
-    A sync does not publish the replaced list again while the service still has exactly that list;
-    it publishes any other list.
+    It lasts: a sync publishes neither the replaced list nor another one that brings back most of
+    what this takes away. That one is held until you accept it.
     Exit status: 0 done, 1 the generation is damaged, 2 it is not kept, 3 too much would be lost, so
     --yes is needed, 75 another run is under way.
 

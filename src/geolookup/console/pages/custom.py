@@ -15,8 +15,8 @@ from geolookup.console.console import Console, CustomLayer, Html, Page
 from geolookup.console.forms import AnyRequest, Table, query
 from geolookup.console.html import called
 from geolookup.console.past import Past
-from geolookup.console.wording import country_name
 from geolookup.model.addresses import parse_range, range_ends
+from geolookup.model.continents import country_text
 from geolookup.model.countries import country_in_words
 from geolookup.model.errors import GeoLookupError, UnknownGeolocationError
 from geolookup.model.fields import FIELDS, TEXT_NAMES
@@ -103,7 +103,7 @@ def table(request: AnyRequest, console: NamedDependency[Console]) -> Html:
         sort=query(request, "sort") or "name",
         orders=_ORDERS,
         countries=sorted(
-            {laid.place.country for laid in found if 0 < len(laid.place.country) <= _MAX_COUNTRY}, key=country_name
+            {laid.place.country for laid in found if 0 < len(laid.place.country) <= _MAX_COUNTRY}, key=country_text
         ),
         block=block,
         move=query(request, "move"),

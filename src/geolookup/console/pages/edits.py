@@ -27,9 +27,10 @@ from geolookup.console.editing import (
 )
 from geolookup.console.forms import AnyRequest, query, typed
 from geolookup.console.html import called
-from geolookup.console.wording import answered, country_name
+from geolookup.console.wording import answered
 from geolookup.model.addresses import range_ends
 from geolookup.model.checked import wrong_name, wrong_time_zone
+from geolookup.model.continents import country_text
 from geolookup.model.errors import EditError, RequestRefusedError
 from geolookup.model.fields import DEGREES, FIELD_NAMES
 from geolookup.model.named import block_of
@@ -83,7 +84,7 @@ class _Create(Edit):
         latitude, longitude = (None if fields[name] is None else float(fields[name]) for name in DEGREES)
         if not is_far({**fields, "latitude": latitude, "longitude": longitude}):
             return None
-        return Doubt(text=f"{latitude}, {longitude} is far from {country_name(fields['country'])}: is that meant?")
+        return Doubt(text=f"{latitude}, {longitude} is far from {country_text(fields['country'])}: is that meant?")
 
     def does(self, values: Values) -> Does:
         name, blocks = values["name"].strip() or None, self.blocks(values)

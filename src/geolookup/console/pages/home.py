@@ -92,7 +92,7 @@ def _rolled_back(served: int, kept: list[KeptGeneration]) -> list[Trouble]:
     newer = [each.number or 0 for each in kept if each.refused and not each.held]
     if max(newer, default=0) <= served:
         return []
-    text = f"Version {served} answers: version {max(newer)} was rolled back, and no update publishes it again"
+    text = f"Version {served} answers: version {max(newer)} was rolled back, and an update that repeats it asks first"
     return [Trouble(text=text, remedy="See the versions", path="/generations")]
 
 

@@ -390,6 +390,17 @@ class Edits:
         with self.transaction() as database:
             insert_history(database, what, outcome, **more)
 
+    def rolled_back(self) -> dict[int, tuple[str, str]]:
+        """Who rolled back each generation last, and at which moment, by its number."""
+        if not self.exists():
+            return {}
+        with self.reading() as database:
+            sql = (
+                "SELECT json_extract(before, '$.generation'), ifnull(who, 'somebody'), at FROM history "
+                "WHERE what = 'rollback' ORDER BY id"
+            )
+            return {number: (str(who), str(at)) for number, who, at in database.execute(sql)}
+
     def history(self, locids: Collection[int] | None = None, *, newest: int | None = None) -> list[dict[str, Any]]:
         """The lines of the history, oldest first; ``before`` and ``after`` as they were given to `record`.
 

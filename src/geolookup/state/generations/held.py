@@ -75,16 +75,19 @@ class Held:
         with contextlib.suppress(OSError):
             os.rmdir(self._path)
 
-    def hold_stack(self, names: list[str], digest: str, reasons: list[str], *, given: bool = False) -> None:
+    def hold_stack(
+        self, names: list[str], digest: str, reasons: list[str], *, given: bool = False, ends: tuple[int, ...] = ()
+    ) -> None:
         """Keep a change of the stack for a person: the names of its sources in their order, and why it is held.
 
-        ``given`` says that a person gave its files: it becomes the stack with the candidates that are held of it.
+        ``given`` says that a person gave its files: it becomes the stack with the candidates that are held of it. To
+        accept it ``ends`` the roll-backs of these generations.
         """
         target = os.path.join(self._path, STACK)
         with files.file_errors(target):
             self._prepare()
             self._drop_given(but=names if given else ())
-            document: dict[str, Any] = {"names": names, "digest": digest, "reasons": reasons, "given": given}
+            document = {"names": names, "digest": digest, "reasons": reasons, "given": given, "ends": ends}
             files.replace_durably(target, dump(document))
 
     def stack(self) -> dict[str, Any] | None:

@@ -16,6 +16,7 @@ from geolookup.state.base.files import PACKED
 from geolookup.state.base.parts import SERVICE, SNAPSHOTS, parts_of, snapshot_path
 from geolookup.state.generations.fingerprints import FINGERPRINTS
 from geolookup.state.generations.recovery import Standing, by_recency, numbered
+from geolookup.state.generations.rolled_back import needed
 from geolookup.state.packs.reading import remove_old
 
 CANDIDATE = ".candidate-"
@@ -125,14 +126,15 @@ def past_retention(home: str, current: Current, keep: int) -> list[int]:
     """The generations that retention removes, newest first.
 
     The ``keep`` that were served last are kept, and pinned ones too. The last served, not the highest numbers: after
-    a rollback the generation that was gone back to is the one to go back to again.
+    a rollback the generation that was gone back to is the one to go back to again. What `rolled_back.needed` says stays
+    as well.
     """
     found = numbered(os.path.join(home, "generations"))
     recent = dict.fromkeys((current.generation, *by_recency(current.served), *found))
     counted = [number for number in recent if number in found and number not in current.pins]
     if current.generation in current.pins:
         keep -= 1
-    kept = {current.generation, *current.pins, *counted[: max(0, keep)]}
+    kept = {current.generation, *current.pins, *counted[: max(0, keep)], *needed(home, current)}
     return [number for number in found if number not in kept]
 
 

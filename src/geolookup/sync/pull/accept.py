@@ -19,6 +19,7 @@ from geolookup.state.publishing.run import running
 from geolookup.sync.pull.context import Pull, PullReport
 from geolookup.sync.pull.file import numbers_of_ours
 from geolookup.sync.pull.publish import record_done
+from geolookup.sync.pull.rolled_back import over
 from geolookup.sync.pull.stack import served_layers, served_names
 
 _DIGEST_LEAST = 8
@@ -82,6 +83,7 @@ def _accept_source(pull: Pull, name: str, candidate: Candidate) -> PullReport:
         entries=[entry for each, entry in pull.entries.items() if each != name],
         accepted={name: str(record["pulled_at"])},
         refused=tuple(known for known in refused if known != refusal(new.part)),
+        ends=candidate.document()["report"].get("ends", ()),
         report_of_pull=candidate.document()["report"],
     )
 
@@ -107,6 +109,8 @@ def _accept_stack(pull: Pull, stack: Mapping[str, Any], held: Mapping[str, Candi
         [layers[name] for name in names],
         entries=[entry for name, entry in pull.entries.items() if name in names and name not in accepted],
         accepted=accepted,
+        refused=() if pull.current is None else pull.current.refused,
+        ends=stack.get("ends", ()),
         stack=names,
     )
     pull.directory.holding.drop_stack()
@@ -121,11 +125,15 @@ def _publish(
     accepted: Mapping[str, str],
     entries: Sequence[Mapping[str, Any]],
     spare: Sequence[StackedSource] = (),
-    refused: tuple[str, ...] | None = None,
+    refused: tuple[str, ...],
+    ends: Sequence[int],
     report_of_pull: Mapping[str, Any] | None = None,
     stack: Sequence[str] = (),
 ) -> PullReport:
-    """Publish layers as they were accepted; ``accepted`` are the names of candidates, each with when it was pulled."""
+    """Publish layers as they were accepted; ``accepted`` are the names of candidates, each with when it was pulled.
+
+    ``ends`` are the generations whose roll-back is over then.
+    """
     own = [{"name": name, "checked_at": pulled_at} for name, pulled_at in accepted.items()]
     numbers = [numbers_of_ours(f"{layer.path}/index") for layer in (*layers, *spare) if layer.part.has_places]
     given = max([FIRST_OWN_LOCID - 1, *(each for found in numbers for each in found)])
@@ -133,7 +141,7 @@ def _publish(
         layers,
         spare=spare,
         entries=[*entries, *own],
-        refused=refused,
+        refused=over(pull.directory, refused, ends) if ends else refused,
         report=report_of_pull,
         next_locid=max(1 + given, 0 if pull.current is None else pull.current.next_locid),
     )

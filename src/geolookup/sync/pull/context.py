@@ -158,8 +158,9 @@ class Result:
     """The result of pulling one source.
 
     ``candidate`` is a new snapshot with its ``record``, None if the source has nothing new; it is held if there are
-    ``reasons``, or if it is what was ``rolled_back``. It is ``lenient`` if only a few rows of a small source differ.
-    ``entry`` are the members of CURRENT's entry that changed. ``error`` is why there is nothing of the source.
+    ``reasons``, or if it is what was ``rolled_back``; to accept it ``ends`` the roll-backs of these generations. It is
+    ``lenient`` if only a few rows of a small source differ. ``entry`` are the members of CURRENT's entry that changed.
+    ``error`` is why there is nothing of the source.
     """
 
     definition: Definition
@@ -168,6 +169,7 @@ class Result:
     record: dict[str, Any] = field(default_factory=dict)
     digest: str = ""
     reasons: tuple[str, ...] = ()
+    ends: tuple[int, ...] = ()
     rolled_back: bool = False
     lenient: bool = False
     entry: dict[str, Any] = field(default_factory=dict)
@@ -180,7 +182,8 @@ class Result:
         if not self.rolled_back:
             self.report.outcome = "held" if self.reasons else "published"
         reasons = ["rolled back on this machine"] if self.rolled_back else list(self.reasons)
-        self.candidate.seal(self.record, {**self.report.as_dict(), **({"reasons": reasons} if reasons else {})})
+        held = {"reasons": reasons, "ends": self.ends} if reasons else {}
+        self.candidate.seal(self.record, {**self.report.as_dict(), **held})
 
     @property
     def published(self) -> Candidate | None:

@@ -30,11 +30,13 @@ _FACTS = {field.name: field.label for field in FIELDS if field.name not in ("cou
 class Loss:
     """One kind of answer that too many addresses would lose: a ``reason`` to hold, as a sentence.
 
-    ``charged`` is the source whose new snapshot explains most of it, None if no new snapshot does.
+    ``charged`` is the source whose new snapshot explains most of it, None if no new snapshot does. ``ends`` are the
+    generations whose roll-back is over if a person accepts it.
     """
 
     reason: str
     charged: str | None
+    ends: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

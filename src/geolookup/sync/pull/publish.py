@@ -16,9 +16,11 @@ from geolookup.state.base.current import Current
 from geolookup.state.base.marks import Begun
 from geolookup.state.base.parts import parts_of, refusal_of_stack
 from geolookup.state.generations.assemble import StackedSource, about_of, assemble
+from geolookup.state.generations.rolled_back import in_effect
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.run import Run
 from geolookup.sync.pull.context import Pull, PullReport, Result
+from geolookup.sync.pull.rolled_back import gone
 from geolookup.sync.pull.stack import (
     StackChange,
     is_changed,
@@ -40,6 +42,7 @@ def publish(
 ) -> None:
     """Publish what changed, hold what must be held, note the rest, and then say what went wrong."""
     directory, current = pull.directory, pull.current
+    rolled_back = in_effect(directory.home, current) if current is not None else []
     layers, wanted = change.layers, change.wanted
     if change.given and any(result.error is not None for result in results):
         _raise_failures(results, change, report, pull.entries)  # of files that are given together none is left out
@@ -94,11 +97,12 @@ def publish(
             directory.holding.hold(result.candidate, result.definition.name)
     if change.held is not None and (preview is None or change.given):
         reasons = list(change.held.reasons)
-        directory.holding.hold_stack(wanted, change.held.digest, reasons, given=change.given)
+        directory.holding.hold_stack(wanted, change.held.digest, reasons, given=change.given, ends=change.ends)
     elif preview is None:
         directory.holding.drop_stack(given=change.given or bool(pull.settings.stack))
     if preview is None:
         _expire(pull.run, report)
+        report.warnings += gone(directory, rolled_back)
         _pack(pull.run, report)
     _raise_failures(results, change, report, pull.entries)
 

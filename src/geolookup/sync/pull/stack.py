@@ -23,6 +23,7 @@ from geolookup.state.generations.assemble import StackedSource
 from geolookup.sync.pull.context import Pull, Result, older
 from geolookup.sync.pull.losses import Loss, Verdict, judge
 from geolookup.sync.pull.network_losses import judge_networks
+from geolookup.sync.pull.rolled_back import judge_returning
 
 _DIGEST_SHOWN = 16
 
@@ -85,8 +86,8 @@ class StackChange:
     """The stack to publish, ``names`` in order, and ``wanted``, the one that was asked for in its place.
 
     ``layers`` and ``locations`` have the layer and the file of each source by name. ``held`` says why the wanted stack
-    waits for a person; it is ``refused`` if it was rolled back, and the settings still ask for it. ``given`` says that
-    a person gave its files.
+    waits for a person, and accepting it ``ends`` the roll-backs of these generations; it is ``refused`` if it was
+    rolled back, and the settings still ask for it. ``given`` says that a person gave its files.
     """
 
     names: list[str]
@@ -95,6 +96,7 @@ class StackChange:
     locations: dict[str, str]
     given: bool
     held: HeldError | None = None
+    ends: tuple[int, ...] = ()
     refused: tuple[str, ...] | None = None
 
 
@@ -126,7 +128,8 @@ def _decide(pull: Pull, results: Sequence[Result], *, given: bool) -> StackChang
         guard.hold_snapshots()
     if wanted != served and not given and refusal_of_stack(wanted) in pull.current.refused:
         return replace(change, names=served, refused=tuple(wanted))
-    against = guard.losses(wanted) if wanted != served else []
+    losses = guard.losses(wanted) if wanted != served else ()
+    against = [loss.reason for loss in losses]
     if not given:
         against += _older_than_what_leaves(pull, results, wanted, served)
     if given and wanted != served:
@@ -135,7 +138,8 @@ def _decide(pull: Pull, results: Sequence[Result], *, given: bool) -> StackChang
             result.reasons = result.reasons or (tuple(against) if result.candidate is not None else ())
     if not against:
         return replace(change, names=wanted)
-    return replace(change, names=served, held=_held(pull, change, served, against))
+    ends = tuple(number for loss in losses for number in loss.ends)
+    return replace(change, names=served, held=_held(pull, change, served, against), ends=ends)
 
 
 def _older_than_what_leaves(pull: Pull, results: Sequence[Result], wanted: list[str], served: list[str]) -> list[str]:
@@ -209,8 +213,9 @@ class _Guard:
         Snapshots that the guard by rows holds are looked at once, so that all reasons are named together.
         """
         while self._moving:
-            for loss in self._judge(self._served):
-                self._results[loss.charged or max(self._moving)].reasons += (loss.reason,)
+            for loss in self.losses(self._served):
+                result = self._results[loss.charged or max(self._moving)]
+                result.reasons, result.ends = (*result.reasons, loss.reason), (*result.ends, *loss.ends)
             held = [name for name in self._moving if self._results[name].reasons]
             for name in held:
                 self._moving.discard(name)
@@ -220,11 +225,8 @@ class _Guard:
             if not held:
                 return
 
-    def losses(self, names: list[str]) -> list[str]:
-        """Reasons against another stack, in which each source answers with its newest snapshot that is not held."""
-        return [loss.reason for loss in self._judge(names)]
-
-    def _judge(self, names: list[str]) -> tuple[Loss, ...]:
+    def losses(self, names: list[str]) -> tuple[Loss, ...]:
+        """Reasons against a stack in which each source answers with its newest snapshot that is not held."""
         pull, found = self._pull, self._pull.run.found
         assert found is not None, "something is served"
         placed = [name for name in names if self._tried[name].part.has_places]
@@ -244,6 +246,7 @@ class _Guard:
                     moving=self._moving,
                     lenient=[name for name in self._moving if self._results[name].lenient],
                 )
+                undone = judge_returning(pull.directory, found, new, moving=self._moving)
         except IndexFileError as error:
             # The guard by rows has the counts that CURRENT holds.
             text = f"the difference of all answers is not known: {error}"
@@ -251,7 +254,7 @@ class _Guard:
                 result.report.warnings.append(text)
             return ()
         self._note(verdict)
-        return (*verdict.losses, *networks)
+        return (*verdict.losses, *networks, *undone)
 
     def _judge_networks(self, names: list[str], opened: contextlib.ExitStack) -> tuple[Loss, ...]:
         """What would be lost of networks."""

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, Final, TypeAlias
 
 from markupsafe import Markup
@@ -12,9 +13,10 @@ from geolookup.base.text import shown_degrees
 from geolookup.console.console import Console, Html
 from geolookup.console.forms import AnyRequest, Form, query
 from geolookup.console.html import called, shown
-from geolookup.console.wording import saved
+from geolookup.console.wording import saved, some
 from geolookup.history.preview import EditPreview, preview_edit
-from geolookup.model.addresses import of_mask_after, range_ends, split_blocks
+from geolookup.lookup.pasted import Pasted, read_pasted, still_unread
+from geolookup.model.addresses import no_address
 from geolookup.model.checked import checked_fields, lacks_coordinates
 from geolookup.model.countries import code_of
 from geolookup.model.errors import BlockError, EditError, GeoLookupError, RequestRefusedError, WideBlockError
@@ -28,6 +30,7 @@ from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.outbox.payload import described
 from geolookup.state.generations.cities import cities_like, plain
+from geolookup.sync import words
 
 #: Edits of the outbox with which a page still says at once what takes a walk over all of them.
 AT_ONCE_EDITS = 500
@@ -39,6 +42,9 @@ WIDE: Final = "wide"
 
 #: The input that says that networks of other sites go to this one.
 MOVE: Final = "move"
+
+#: The input with what of a mail could not be read: a person adds it by hand, or leaves it out.
+LEFT: Final = "left"
 #: What was typed, by the name of the input.
 Values = dict[str, str]
 
@@ -154,11 +160,23 @@ class Edit:
 
     def wrong(self, console: Console, values: Values) -> dict[str, str]:  # noqa: ARG002
         """All that is wrong with what was typed, by the name of the input."""
-        return wrong_blocks(self.blocks(values), values["block"]) if self.block_label else {}
+        if not self.block_label:
+            return {}
+        found = self.pasted(values)
+        if told := wrong_blocks(found, values["block"]):
+            return told
+        if not found.blocks and not self.block_may_wait:
+            return {"block": no_address("").told}
+        several = len(found.blocks) > 1 and not self.blocks_may_be_many
+        return {"block": "These are several networks: give one"} if several else {}
+
+    def pasted(self, values: Values) -> Pasted:
+        """The blocks that were typed, with what could not be read."""
+        return read_pasted(values["block"]) if self.block_label else Pasted()
 
     def blocks(self, values: Values) -> list[Ends]:
-        """The ends of each block that was typed."""
-        return typed_blocks(values["block"]) if self.blocks_may_be_many else [range_ends(values["block"])]
+        """The ends of each block that was typed, each once."""
+        return [(block.startip, block.endip) for block in dict.fromkeys(self.pasted(values).blocks)]
 
     def vrf(self, values: Values) -> str:  # noqa: ARG002
         """The routing domain whose answers it changes; "" for the global table."""
@@ -177,7 +195,7 @@ class Edit:
         found = [*(["name"] if self.has_name else []), *(["time_zone"] if self.has_time_zone else [])]
         found += [*(["vrf"] if self.has_vrf else []), *([field.name for field in FIELDS] if self.has_fields else [])]
         found += ["block", WIDE] if self.block_label else []
-        found += [MOVE] if self.blocks_may_be_many else []
+        found += [MOVE, LEFT] if self.blocks_may_be_many else []
         return [*found, *(["locid"] if self.locid_label else []), *self.hidden]
 
 
@@ -223,35 +241,16 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def typed_blocks(text: str) -> list[Ends]:
-    """The ends of each of several blocks, each once."""
-    return [range_ends(part) for part in dict.fromkeys(pasted(text))]
-
-
-def pasted(text: str) -> list[str]:
-    """The text of each of several blocks as people paste them: with new lines, blanks, commas, semicolons.
-
-    A netmask stays with the address before it, for messages to say how the network is written.
-    """
-    parts: list[str] = []
-    for part in split_blocks(text):
-        if parts and of_mask_after(parts[-1], part) is not None:
-            parts[-1] += f"/{part}"
-        else:
-            parts.append(part)
-    return parts
-
-
-def wrong_blocks(blocks: Iterable[Ends], text: str) -> dict[str, str]:
-    """All that is wrong with blocks, as an edit would say it, each with its line if the text has several."""
-    found, lines = [], [typed_blocks(line) for line in text.splitlines()]
-    for ends in blocks:
-        try:
-            block_of(*ends)
-        except GeoLookupError as error:
-            at = next((number for number, line in enumerate(lines, 1) if ends in line), 0)
-            found.append(f"line {at}: {error.told}" if at and len(lines) > 1 else error.told)
-    return {"block": "\n".join(found)} if found else {}
+def wrong_blocks(found: Pasted, text: str) -> dict[str, str]:
+    """All that is not a block in a text, as an edit would say it, each with its line if the text has several."""
+    several = len(text.splitlines()) > 1
+    told = [f"line {each.line}: {each.told}" if several else each.told for each in found.unread]
+    lines = [
+        (line, " ".join(each.text for each in every)) for line, every in groupby(found.words, lambda each: each.line)
+    ]
+    named = (f"line {line}: {text}" if several else text for line, text in lines)
+    told += ["Without an address: " + some(named, 5, between="; ")] if lines else []
+    return {"block": "\n".join(told)} if told else {}
 
 
 def require_fitting(fields: Mapping[str, Any]) -> None:
@@ -286,10 +285,18 @@ def _handle(request: AnyRequest, console: Console, edit: Edit) -> Html:
     step = form.text("step")
     if step.startswith(_CITY):
         return _with_city(request, console, edit, values, step)
+    if step == _READ:
+        found = edit.pasted(values)
+        blocks = [*map(block_text, dict.fromkeys(found.blocks))]
+        values |= {"block": "\n".join(blocks), LEFT: found.left}
+        return _page(
+            request, console, edit, values, note=f"Read {words.count(len(blocks), 'network')} of what was pasted."
+        )
     if wrongs := edit.wrong(console, values):
         return _page(request, console, edit, values, wrongs=wrongs, error=_WRONG, status=422)
     editor = console.editor()
-    if step == "save" and (form.text("checked") == _digest(values) or not edit.changes_answers):
+    checked, now = form.text("checked"), _digest(values)
+    if step == "save" and (checked == now or not edit.changes_answers):
         try:
             locid, told = make(editor, _moving(edit, values), unchanged=lambda: _require(edit, editor, form))
         except OvertakenError as error:
@@ -301,6 +308,8 @@ def _handle(request: AnyRequest, console: Console, edit: Edit) -> Html:
             told, wrongs = _beside(console, edit, error)
             return _page(request, console, edit, values, error=told, wrongs=wrongs, status=422)
         where = edit.after(locid)
+        left = _left(edit, values)
+        told += f". Without {left}, which could not be read" if left else ""
         if once:
             console.remember_made(once, where)
         return console.go(where, saved(told, editor))
@@ -308,7 +317,11 @@ def _handle(request: AnyRequest, console: Console, edit: Edit) -> Html:
     if step == "instead":
         doubt, step = edit.doubt(console, values), "check"
         values |= {} if doubt is None else doubt.instead
-    return _page(request, console, edit, values, step=step, overtaken=overtaken)
+    changed = "the networks" if checked.rpartition("-")[2] != now.rpartition("-")[2] else "the form"
+    note = (
+        f"You changed {changed} after the check: this is what would change now." if step == "save" and checked else ""
+    )
+    return _page(request, console, edit, values, step=step, overtaken=overtaken, note=note)
 
 
 def _moving(edit: Edit, values: Values) -> Does:
@@ -384,11 +397,20 @@ def _taken(console: Console, owners: Mapping[IPBlock, int]) -> Markup:
     return Markup("; ").join(told) + f". Move {which} here, or leave {which} there."
 
 
+def _left(edit: Edit, values: Values) -> str:
+    """What of a mail is not among the networks now."""
+    return ", ".join(
+        still_unread(values.get(LEFT, "").split(", "), edit.pasted(values).blocks) if values.get(LEFT) else []
+    )
+
+
 def _require(edit: Edit, editor: Editor, form: Form) -> None:
     if edit.seen(editor) != form.text("seen"):
         raise OvertakenError(_overtaken(edit, editor))
 
 
+#: The step of a form that leaves the words out of a mail that was pasted as networks.
+_READ = "read"
 #: The step of a form that asks for cities; with a number, the one that is picked.
 _CITY = "city"
 #: Cities to pick from.
@@ -407,7 +429,8 @@ _WRONG = "Nothing was saved: look at the marked fields."
 
 def _digest(values: Values) -> str:
     """The edit that was shown: it is saved as it was shown, and nothing that was typed since."""
-    return digest_of(sorted((name, value) for name, value in values.items() if name != WIDE))
+    shown = sorted((name, value) for name, value in values.items() if name != WIDE)
+    return f"{digest_of(shown)}-{digest_of(values.get('block'))}"
 
 
 def _preview(console: Console, edit: Edit, values: Values, *, whole: bool) -> tuple[EditPreview, str | None]:
@@ -435,6 +458,7 @@ def _page(
     wrongs: Mapping[str, str] | None = None,
     overtaken: bool = False,
     offers: list[tuple[str, Values]] | None = None,
+    note: str = "",
     status: int = 200,
 ) -> Html:
     """The form, with what it would change if that was asked for (``step``: ``check``, or ``whole`` for all of it)."""
@@ -477,6 +501,9 @@ def _page(
         wide=wide,
         error=error,
         wrongs=wrongs or {},
+        found=edit.pasted(values) if edit.blocks_may_be_many else None,
+        left=_left(edit, values),
+        note=note,
         offers=offers,
         now=edit.now() if overtaken else None,
     )

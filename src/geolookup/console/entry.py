@@ -75,7 +75,7 @@ _REFUSALS: dict[str, tuple[str, str]] = {
     ),
     "target-too-long": (
         "That is too long for this field",
-        "Go back, and look for something shorter. A long list of addresses is counted as a file: drop it on the start.",
+        "Go back, and look for something shorter. The form for a new site takes a long list, or a whole mail.",
     ),
     "body-too-large": ("The form is too large", "A form may have 1 MiB. Go back, and send less text."),
     "head-too-large": (

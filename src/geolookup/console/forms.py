@@ -12,7 +12,6 @@ from litestar.datastructures import UploadFile
 
 from geolookup.columns.batches import Batch, batches_of
 from geolookup.columns.counts import Counts, count
-from geolookup.columns.text import tokens
 from geolookup.console.entry import Session
 from geolookup.files.opened import content_of
 from geolookup.files.streams import Limits
@@ -37,7 +36,7 @@ _Item = TypeVar("_Item")
 _PAGE_ROWS = 50
 #: Addresses of a file that a page lists, and that may become those of a new site: they fit into a link.
 _MOST_LISTED = 200
-#: Bytes of a file of so many, in which the lines without an address are named.
+#: Bytes of a file that is read as if it had been pasted.
 _LIST_BYTES = 64 << 10
 
 
@@ -208,15 +207,14 @@ def dropped_name(request: AnyRequest) -> str:
     return "" if sent is None else sent.filename
 
 
-def count_dropped(request: AnyRequest, geo: GeoLookup) -> tuple[Counts, list[str], list[str], str]:
+def count_dropped(request: AnyRequest, geo: GeoLookup) -> tuple[Counts, list[str], str]:
     """Count the addresses of the form's file, a log or a list that may be compressed, by their places.
 
-    :returns: the counts; each address once in its order, none if there are too many to list; and of a short text
-        the lines without an address, and all of it
+    :returns: the counts; each address once in its order, none if there are too many to list; and a short text without
+        columns as a whole
     :raises GeoLookupError: if there is no file, or it cannot be read
     """
     seen: dict[str, None] = {}
-    bare: list[str] = []
     whole = ""
 
     def noted(batch: Batch) -> Batch:
@@ -229,13 +227,8 @@ def count_dropped(request: AnyRequest, geo: GeoLookup) -> tuple[Counts, list[str
         if batch.doubt is None and b"\0" in head:
             raise DataFileError(f"{name} is not text: choose a log, a list, or a table")
         nonlocal whole
-        if batch.doubt is None and len(head) < _LIST_BYTES:  # text without columns, and all of it
+        if batch.doubt is None and len(head) < _LIST_BYTES:
             whole = head.decode(errors="replace")
-            bare[:] = [
-                f"line {number}: {line.decode(errors='replace').strip()}"
-                for number, line in enumerate(head.splitlines(), 1)
-                if line.strip() and not tokens(line)
-            ]
         return batch
 
     with dropped(request) as (name, stream):
@@ -243,7 +236,7 @@ def count_dropped(request: AnyRequest, geo: GeoLookup) -> tuple[Counts, list[str
         if head:
             stream.seek(0)
         found = count(geo, ((name, noted(batch)) for batch in while_wanted(request, batches_of(name, stream))))
-    return found, list(seen) if len(seen) <= _MOST_LISTED else [], bare, whole
+    return found, list(seen) if len(seen) <= _MOST_LISTED else [], whole
 
 
 class Table:

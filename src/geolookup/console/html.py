@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -60,6 +60,7 @@ class Templates:
             "count": words.count,
             "grouped": lambda number: f"{number:,}",
             "short": short,
+            "some": some,
             "short_v6": short_v6,
             "state": wording.state,
             "edit": wording.edit,
@@ -125,6 +126,11 @@ def said(value: Any) -> Any:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return value if isinstance(value, str | int | float) else msgspec.json.encode(value).decode()
+
+
+def some(texts: Iterable[Any], most: int = 20, between: str = ", ") -> Markup:
+    """Some texts, each as a page shows it, and how many there are besides."""
+    return Markup(wording.some((escape(shown(each)) for each in texts), most, between=between))  # noqa: S704 - escaped
 
 
 def called(place: Geolocation, name: str | None) -> str:

@@ -4,7 +4,7 @@ Where a command says the same to the same people, the words are those of `geoloo
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -156,8 +156,15 @@ def again(name: str, before: Geolocation | None, after: Geolocation | None, *, d
 
 def _listed(blocks: Sequence[IPBlock]) -> str:
     """Some blocks by name, and the number of the others."""
-    more = f" and {len(blocks) - _MOST_BLOCKS} more" if len(blocks) > _MOST_BLOCKS else ""
-    return ", ".join(map(block_text, blocks[:_MOST_BLOCKS])) + more
+    return some([*map(block_text, blocks)], _MOST_BLOCKS, what="network")
+
+
+def some(texts: Iterable[str], most: int = 20, *, between: str = ", ", what: str = "") -> str:
+    """Some texts, and how many there are besides."""
+    texts = list(texts)
+    left = len(texts) - most
+    kind = f" {what}{'' if left == 1 else 's'}" if what else ""
+    return between.join(texts[:most]) + (f" and {left:,} more{kind}" if left > 0 else "")
 
 
 def why(text: str | None) -> str:

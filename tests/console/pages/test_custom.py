@@ -412,12 +412,64 @@ def test_several_networks_are_added_at_once_and_those_of_others_are_named_with_l
 
 
 def test_what_is_wrong_in_a_long_list_is_found_by_its_line(mine: Visitor) -> None:
-    lines = [*(f"11.80.0.{number}" for number in range(11)), "11.80.1.1:8443", "printer-3rd-floor", "11.80.0.9-x"]
+    lines = [*(f"11.80.0.{number}" for number in range(11)), "11.80.1.256", "printer-3rd-floor", "11.80.0.9-x"]
     answer = mine.fill("/custom/create", country="FR", block="\n".join(lines), step="check")
     text = unescape(answer.text)
-    assert "line 12: '11.80.1.1:8443' is an address with a port, not an IP address: write 11.80.1.1" in text
-    assert "line 13: 'printer-3rd-floor' is not an IP address<br>line 14: 'x' is not" in text
+    assert "line 12: '11.80.1.256' is not an IP address<br>line 14: '11.80.0.9-x' is not an IP address" in text
+    assert "<br>Without an address: line 13: printer-3rd-floor" in text
     assert 'rows="10"' in text
-    one = unescape(mine.fill("/custom/create", country="FR", block="11.80.1.1:8443", step="check").text)
-    assert "id=\"block-wrong\">'11.80.1.1:8443' is an address" in one
+    one = unescape(mine.fill("/custom/create", country="FR", block="11.80.1.256", step="check").text)
+    assert "id=\"block-wrong\">'11.80.1.256' is not" in one
     assert 'rows="4"' in one
+
+
+MAIL = (
+    "Hi service desk,\nour new office: 11.81.0.1, 11.81.0.2:443\n11.81.0.300\nfrom 11.81.0.16 up to 11.81.0.20\nMarie\n"
+)
+
+
+def test_a_mail_is_read_in_its_place_and_keeps_what_was_typed(console: RunningConsole, mine: Visitor) -> None:
+    typed = {"name": "Lyon Gare", "country": "FR", "city": "Lyon", "block": MAIL}
+    refused = unescape(mine.fill("/custom/create", **typed, step="check").text)
+    assert "line 3: '11.81.0.300' is not an IP address" in refused
+    assert "Without an address: line 1: Hi service desk; line 2: our new office; line 4: from; line 5: Marie" in refused
+    assert "Keep the 3 networks, leave the rest out" in refused
+    read = unescape(mine.fill("/custom/create", **typed, step="read").text)
+    assert "Read 3 networks of what was pasted." in read
+    assert "since it could not be read: 11.81.0.300" in read
+    assert ">\n11.81.0.1\n11.81.0.2\n11.81.0.16-11.81.0.20</textarea>" in read
+    assert [f'value="{typed[name]}"' in read for name in ("name", "country", "city")] == [True] * 3
+    blocks = "11.81.0.1\n11.81.0.2\n11.81.0.16-11.81.0.20\n10.0.0.5"
+    typed |= {"block": blocks, "left": "11.81.0.300, 11.81.0.1 - 11.81.0.2"}
+    looked = mine.fill("/custom/create", **typed, step="check").text
+    assert "since it could not be read: 11.81.0.300<" in looked, "the others are there by now"
+    assert "Private addresses, which other networks may have too: 10.0.0.5." in looked
+    made = mine.save("/custom/create", **typed).text
+    assert "Without 11.81.0.300, which could not be read" in made
+    assert "now answers for 8 addresses" in made
+    with open_editor(console.home) as editor:
+        assert len(editor.get(editor.sites()["Lyon Gare"]).place.ipblocks) == 4
+
+
+def test_what_was_changed_after_the_check_is_said(mine: Visitor) -> None:
+    typed = {"name": "Changed", "country": "FR", "city": "Lyon", "block": "11.82.0.1"}
+    checked = hidden(mine.fill("/custom/create", **typed, step="check").text)
+    for change, told in (({"block": "11.82.0.0/30"}, "the networks"), ({"city": "Paris"}, "the form")):
+        sent = {**checked, **typed, **change, "step": "save"}
+        text = mine.post("/custom/create", data=sent).text
+        assert f"You changed {told} after the check: this is what would change now." in text
+        assert "Nothing is saved yet." in text
+    assert "after the check" not in mine.post("/custom/create", data={**checked, **typed, "step": "check"}).text
+
+
+def test_many_networks_are_named_up_to_some(mine: Visitor) -> None:
+    blocks = " ".join(f"11.83.{number}.0/24" for number in range(6))
+    assert "11.83.4.0/24 and 1 more network." in mine.save("/custom/create", **NOTHING, block=blocks).text
+
+
+def test_one_network_is_replaced_by_one(console: RunningConsole, mine: Visitor) -> None:
+    with open_editor(console.home) as editor:
+        locid = editor.create(name="One", blocks=["11.84.0.0/24"], **NOTHING)
+    for block, told in (("", "an address is missing"), ("11.84.1.0/24 11.84.2.0/24", "several networks: give one")):
+        answer = mine.fill(f"/custom/{locid}/replace-block", old="11.84.0.0/24", block=block, step="check")
+        assert (answer.status_code, told in answer.text) == (422, True)

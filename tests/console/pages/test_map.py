@@ -104,7 +104,7 @@ def test_a_filter_by_layer_shows_that_alone(tab: Any, console: RunningConsole, m
 def test_a_dropped_log_shades_by_its_rows(tab: Any, console: RunningConsole, tmp_path: Path) -> None:
     opened(tab, console)
     (tmp_path / "access.log").write_text(LOG)
-    tab.get_by_label("A log or a list").set_input_files(tmp_path / "access.log")
+    tab.get_by_label("A log, a list or a mail").set_input_files(tmp_path / "access.log")
     tab.get_by_role("button", name="Shade the countries by it").click()
     tab.wait_for_selector("#map[data-ready=yes]")
     assert "4 addresses found; 1 not known" in tab.get_by_role("status").inner_text()

@@ -59,7 +59,7 @@ class _Create(Edit):
 
     button, block_label = "Create this site", "Networks"
     has_name = has_time_zone = has_vrf = has_fields = block_may_wait = blocks_may_be_many = True
-    hidden = ("once", "corrects", "left")
+    hidden = ("once", "corrects")
     back = "/custom"
 
     def heading(self, values: Values) -> str:
@@ -94,8 +94,7 @@ class _Create(Edit):
 
         def told(editor: Editor, made: Made) -> str:
             site = called(editor.get(made.locid).place, name)
-            left = f". Without {values['left']}, which could not be read" if values["left"] else ""
-            return f"Created {site}{'. ' + answered(made.added, site, editor.custom()) if made.added else ''}{left}"
+            return f"Created {site}{'. ' + answered(made.added, site, editor.custom()) if made.added else ''}"
 
         create = edits.CREATE.of(fields=fields, blocks=blocks, wide=bool(values[WIDE]), name=name, time_zone=zone)
         return _does(create, told)

@@ -1,7 +1,6 @@
 """Look up, the start: the place of an address, a network or a range, and why; the places of a log's addresses."""
 
-import contextlib
-import re
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
@@ -11,7 +10,7 @@ from litestar.di import NamedDependency
 from geolookup.base.text import network_text
 from geolookup.columns.counts import Counts
 from geolookup.console.console import Console, Html, Page
-from geolookup.console.editing import pasted
+from geolookup.console.editing import Values, field_texts
 from geolookup.console.forms import MAX_FILE_BYTES, READS, AnyRequest, count_dropped, dropped_name, query
 from geolookup.console.html import called
 from geolookup.console.pages.custom import wanted
@@ -19,15 +18,15 @@ from geolookup.console.pages.edits import correction, site_of
 from geolookup.console.pages.home import home
 from geolookup.console.picture import picture
 from geolookup.index.reader import EMPTY
-from geolookup.lookup.asked import read_field
 from geolookup.lookup.explain_network import explained_facts
+from geolookup.lookup.pasted import Pasted, is_log, read_pasted
 from geolookup.lookup.ranges import Piece, pieces
 from geolookup.lookup.record import TRAITS, leaves
 from geolookup.lookup.snapshot import Snapshot
-from geolookup.model.addresses import parse, range_ends
+from geolookup.model.addresses import no_address
 from geolookup.model.continents import countries
 from geolookup.model.errors import GeoLookupError, InvalidAddressError, InvalidRangeError
-from geolookup.model.public import use_of
+from geolookup.model.fields import DEGREES
 from geolookup.model.types import Geolocation, IPBlock, Match
 from geolookup.sites.site import block_text
 from geolookup.state.base.vrfs import read_vrfs
@@ -42,11 +41,6 @@ _AT_ONCE_CUSTOM = 500
 _MOST_GROUPS = 100
 #: Values of a record on one page; a real one has some hundred.
 _MOST_LEAVES = 500
-#: A text that was meant as an address, in a list that is pasted with the text around it; an IPv4 address in a URL,
-#: after a word or before the end of a sentence; and one with a port.
-_LIKE_AN_ADDRESS = re.compile(r"[0-9][.:][0-9]|::")
-_AROUND = re.compile(r"(?:[A-Za-z]+:)?(?://)?(\d+(?:\.\d+){3})(?:[!?.:]*|/|/[^0-9].*)")
-_WITH_PORT = re.compile(r"[.\]].*:[0-9]+$")
 #: Sites that a search names; more are on the page Sites.
 _MOST_SITES = 20
 
@@ -55,22 +49,20 @@ _MOST_SITES = 20
 def look_up(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """The start, with the answer to a query if there is one."""
     asked = query(request, "q")
-    names = "match explained correct error pieces rest picture facts sites more_sites home site_vrfs"
+    names = "match explained correct error picture facts sites more_sites home site_vrfs blocks"
     values: dict[str, Any] = dict.fromkeys(names.split())
-    values["blocks"] = ()
     status, chosen = 200, request.query_params.get("vrf")
     vrf = console.settings().vrf if chosen is None else query(request, "vrf")
     if not asked:
         values["home"] = home(console)
     else:
         try:
-            listed = _answer_list(console, asked, vrf=vrf)
-            values |= listed or _answer(console, asked, vrf=vrf, why=query(request, "why") == "1")
+            values |= _asked(console, asked, vrf=vrf, why=query(request, "why") == "1")
         except (InvalidAddressError, InvalidRangeError) as error:
             found = _sites(console, asked)
             if len(found) == 1:
                 return console.go(f"/custom/{found[0][0].locid}")
-            found = found or _by_words(console, asked)
+            found = found or ([] if read_pasted(asked).unread else _by_words(console, asked))
             values |= {"sites": found[:_MOST_SITES], "more_sites": len(found) if len(found) > _MOST_SITES else 0}
             values["site_vrfs"] = console.layer().vrfs
             if not found:
@@ -108,16 +100,24 @@ def _by_words(console: Console, asked: str) -> list[tuple[Geolocation, str]]:
     return found or [each for each in every if any(word(*each) for word in words)]
 
 
-def _answer(console: Console, asked: str, *, vrf: str, why: bool) -> dict[str, Any]:
+def _asked(console: Console, asked: str, *, vrf: str, why: bool) -> dict[str, Any]:
+    """The answer for the one address of a text, or those for all that it has.
+
+    :raises InvalidAddressError: if it has none: says what is wrong
+    """
+    found = read_pasted(asked)
+    if found.unread and not found.blocks:
+        raise InvalidAddressError("; ".join(each.told for each in found.unread))
+    if not found.blocks or (found.words and len(found.blocks) == 1 and _sites(console, asked)):
+        raise no_address(asked)
+    (block, *more) = found.blocks
+    if block.first == block.last and not more and found.is_plain:
+        return _answer(console, block, vrf=vrf, why=why)
+    return _listed(console, found, vrf)
+
+
+def _answer(console: Console, block: IPBlock, *, vrf: str, why: bool) -> dict[str, Any]:
     geo = console.geo().in_vrf(vrf)
-    if "://" in asked:
-        parse(asked)  # a URL is no network, though it has a slash: this says what to look up
-    block = _block(asked)
-    if block.first != block.last:
-        found, rest = geo.with_snapshot(lambda snapshot: pieces(snapshot, block, _MOST_PIECES))
-        answers = {piece.match.geolocation if piece.match else None for piece in found}
-        same = found[0].match if len(answers) == 1 and rest is None else None
-        return {"pieces": found, "rest": rest, "correct": _correct(block, same, vrf), "block": block}
     match, network = geo.match(block.startip), geo.network(block.startip)
     at_once = geo.with_snapshot(_explained_soon)
     found_block = block if match is None else IPBlock.from_ends(match.first, match.last)
@@ -144,61 +144,31 @@ def _answer(console: Console, asked: str, *, vrf: str, why: bool) -> dict[str, A
         "correct": _correct(whole, match, vrf),
         "spans_sites": whole != found_block,
         "correct_one": _correct(block, match, vrf),
+        "add_to": "" if vrf or own else site_of([block.startip], "/custom"),
         "picture": None if place is None else picture(place, _radius_km(folded["record"])),
         "block": whole,
     }
 
 
-def _answer_list(console: Console, asked: str, *, vrf: str) -> dict[str, Any]:
-    """The answers for the addresses and networks of a text with blanks or commas between; empty if it is one alone.
-
-    :raises InvalidAddressError: says what is wrong with each, if no part of a list is an address or a network
-    """
-    blocks: list[IPBlock] = []
-    left: dict[str, list[str]] = {"bare": [], "wrong": [], "ports": []}
-    unread: list[str] = []
-    parts = [_bare(part) for part in pasted(asked.replace("[.]", ".").replace("|", " "))]
-    for part in parts:
-        try:
-            blocks.append(_block(part))
-        except GeoLookupError as error:
-            if _LIKE_AN_ADDRESS.search(part):
-                left["wrong"].append(error.told)
-                unread.append(part)
-            else:
-                left["bare"].append(part)
-        else:
-            left["ports"] += [part] if _WITH_PORT.search(part) else []
-    if not blocks and len(left["wrong"]) > 1:
-        raise InvalidAddressError("; ".join(left["wrong"]))
-    if len(parts) == 1 or not blocks or (len(blocks) == 1 and _sites(console, asked)):
-        return {}
-    return {**_listed(console, list(dict.fromkeys(blocks)), vrf, ", ".join(unread)), **left, "given": len(blocks)}
-
-
-def _bare(part: str) -> str:
-    """A part of a mail without what people write around an address."""
-    part = part.strip("()")
-    found = _AROUND.fullmatch(part)
-    return found[1] if found else part
-
-
-def _listed(console: Console, blocks: list[IPBlock], vrf: str, left: str = "") -> dict[str, Any]:
-    """The answers for some blocks, with the blocks that nothing is known of, and the number of those left out.
+def _listed(console: Console, found: Pasted, vrf: str) -> dict[str, Any]:
+    """The answers for what a text has, with the blocks that nothing is known of, and the number of those left out.
 
     ``taken`` are those that a site has as a network, with its number and name, and ``free`` the others, ``covered``
-    those of them that a wider network of a site has; ``site_of`` is
-    where a new site of these is made, ``add_to`` and ``move_to`` where the site is chosen that gets them, or all: these
-    are empty in a VRF, whose sites are changed as a whole. ``left`` is what of the list could not be read.
+    those of them that a wider network of a site has; ``site_of`` is where a new site of these is made, ``add_to`` and
+    ``move_to`` where the site is chosen that gets them, or all: these are empty in a VRF, whose sites are changed as a
+    whole. ``rest`` is where a single range goes on.
     """
+    blocks = list(dict.fromkeys(found.blocks))
 
     def answers(snapshot: Snapshot) -> dict[str, Any]:
-        found: list[Piece] = []
+        every: list[Piece] = []
+        rest = None
         for number, block in enumerate(blocks):
-            if len(found) == _MOST_PIECES:
-                return {"pieces": found, "left_out": len(blocks) - number}
-            found += pieces(snapshot, block, _MOST_PIECES - len(found))[0]
-        return {"pieces": found, "left_out": 0}
+            if len(every) == _MOST_PIECES:
+                return {"pieces": every, "left_out": len(blocks) - number, "rest": None}
+            more, rest = pieces(snapshot, block, _MOST_PIECES - len(every))
+            every += more
+        return {"pieces": every, "left_out": 0, "rest": rest if len(blocks) == 1 else None}
 
     made = console.geo().in_vrf(vrf).with_snapshot(answers)
     layer = console.layer()
@@ -209,27 +179,34 @@ def _listed(console: Console, blocks: list[IPBlock], vrf: str, left: str = "") -
         for block in blocks
         if (owner := owners.get(block)) is not None
     ]
-    unknown = [piece.block for piece in made["pieces"] if piece.match is None]
     covered = [
         (piece.block, piece.match.geolocation.locid, called(piece.match.geolocation, piece.match.site))
         for piece in made["pieces"]
         if piece.match is not None and piece.match.layer == "custom" and piece.block in free
     ]
-    texts = [*map(block_text, free)]
-    private = [block for block in blocks if block.family == 4 and not use_of(4, block.first)[0]]
+    texts, left = [*map(block_text, free)], found.left
     return {
         **made,
+        "found": found,
         "blocks": blocks,
-        "unknown": unknown,
+        "unknown": [piece.block for piece in made["pieces"] if piece.match is None],
         "free": free,
         "taken": taken,
         "covered": covered,
-        "private": private if len(private) < len(blocks) else [],
         "ipv4": sum(block.last - block.first + 1 for block in blocks if block.family == 4),
-        "site_of": site_of(texts, vrf=vrf, left=left),
-        "add_to": "" if vrf else site_of(texts, "/custom"),
-        "move_to": "" if vrf or not taken else site_of(map(block_text, blocks), "/custom", move="yes"),
+        "site_of": site_of(texts, vrf=vrf, left=left, **_known_as(made["pieces"])),
+        "add_to": "" if vrf else site_of(texts, "/custom", left=left),
+        "move_to": "" if vrf or not taken else site_of(map(block_text, blocks), "/custom", move="yes", left=left),
     }
+
+
+def _known_as(found: Sequence[Piece]) -> Values:
+    """What the places of those addresses of which one is known have in common, if that is a city."""
+    places = [field_texts(piece.match.geolocation.fields()) for piece in found if piece.match is not None]
+    common = {name: text for name, text in (places or [{}])[0].items() if all(each[name] == text for each in places)}
+    if not common.get("city") or "country" not in common:
+        return {}
+    return {name: text for name, text in common.items() if name not in DEGREES or DEGREES.keys() <= common.keys()}
 
 
 def _of_source(snapshot: Snapshot, block: IPBlock) -> IPBlock:
@@ -269,17 +246,6 @@ def _radius_km(record: list[tuple[str, Any]]) -> float | None:
     return float(found) if isinstance(found, int | float) else None
 
 
-def _block(asked: str) -> IPBlock:
-    """An address, network or range; an address also as it stands in a log: with a port, in quotes, in a list."""
-    try:
-        return IPBlock.parse(*range_ends(asked))
-    except InvalidAddressError:
-        found = read_field(asked)
-        if not found:
-            raise
-        return IPBlock.parse(found[0])
-
-
 def _explained_soon(snapshot: Snapshot) -> bool:
     """True if explaining an address reads little."""
     blocks = snapshot.current.published["rows"]["blocks"]
@@ -297,23 +263,13 @@ def count_file(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     name = dropped_name(request)
     try:
         vrf = console.settings().vrf
-        found, addresses, bare, text = count_dropped(request, console.geo().in_vrf(vrf))
+        found, addresses, text = count_dropped(request, console.geo().in_vrf(vrf))
     except GeoLookupError as error:
         return console.page(request, "count.html", 422, error=error.told, counts=None, name=name)
-    blocks = _with_ranges([IPBlock.parse(each) for each in addresses], text)
-    values = {**_groups(found), **_listed(console, blocks, vrf)}
-    return console.page(request, "count.html", error=None, counts=found, name=name, bare=bare, **values)
-
-
-def _with_ranges(addresses: list[IPBlock], text: str) -> list[IPBlock]:
-    """The addresses of a short text; in place of the ends of its ranges and networks those themselves."""
-    ranges: list[IPBlock] = []
-    for part in pasted(text):
-        with contextlib.suppress(GeoLookupError):
-            block = _block(_bare(part))
-            ranges += [block] if block.first != block.last and block not in ranges else []
-    ends = {(each.family, end) for each in ranges for end in (each.first, each.last)}
-    return [*(each for each in addresses if (each.family, each.first) not in ends), *ranges]
+    is_list = text and not is_log(text)
+    listed = read_pasted(text) if is_list else Pasted(blocks=[IPBlock.parse(each) for each in addresses])
+    values = {**_groups(found), **_listed(console, listed, vrf)}
+    return console.page(request, "count.html", error=None, counts=found, name=name, **values)
 
 
 def _groups(found: Counts) -> dict[str, Any]:

@@ -129,6 +129,17 @@ document.addEventListener("paste", (event) => {
   event.target.setRangeText(text.replace(/\s*[\r\n]+\s*/g, "; "), event.target.selectionStart, event.target.selectionEnd, "end");
 });
 
+// A text that no address can hold goes as a file, which is read in the same way.
+document.addEventListener("submit", (event) => {
+  const asked = event.target.elements.q?.value ?? "";
+  if (!form() || encodeURIComponent(asked).length < 4000) return;
+  event.preventDefault();
+  const made = new DataTransfer();
+  made.items.add(new File([asked.replaceAll("; ", "\n")], "what you pasted"));
+  form().querySelector("input[type=file]").files = made.files;
+  form().requestSubmit();
+});
+
 // Back keeps what was typed: no page is stored, so the tab remembers the fields of its forms.
 const typed = () => `typed ${location.pathname}${location.search.replace(/[?&]told=[^&]*$/, "")}`;
 const inputs = () => [...document.querySelectorAll("form[method=post] :is(input, textarea)")].filter((each) => !["hidden", "file", "radio", "checkbox"].includes(each.type));

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Final, TypeAlias
@@ -16,6 +16,7 @@ from geolookup.console.html import called, shown
 from geolookup.console.wording import saved, some
 from geolookup.history.preview import EditPreview, preview_edit
 from geolookup.lookup.pasted import Pasted, read_pasted, still_unread
+from geolookup.lookup.ranges import Piece, pieces_of
 from geolookup.model.addresses import no_address
 from geolookup.model.checked import checked_fields, lacks_coordinates
 from geolookup.model.countries import code_of
@@ -286,12 +287,7 @@ def _handle(request: AnyRequest, console: Console, edit: Edit) -> Html:
     if step.startswith(_CITY):
         return _with_city(request, console, edit, values, step)
     if step == _READ:
-        found = edit.pasted(values)
-        blocks = [*map(block_text, dict.fromkeys(found.blocks))]
-        values |= {"block": "\n".join(blocks), LEFT: found.left}
-        return _page(
-            request, console, edit, values, note=f"Read {words.count(len(blocks), 'network')} of what was pasted."
-        )
+        return _read(request, console, edit, values)
     if wrongs := edit.wrong(console, values):
         return _page(request, console, edit, values, wrongs=wrongs, error=_WRONG, status=422)
     editor = console.editor()
@@ -309,7 +305,7 @@ def _handle(request: AnyRequest, console: Console, edit: Edit) -> Html:
             return _page(request, console, edit, values, error=told, wrongs=wrongs, status=422)
         where = edit.after(locid)
         left = _left(edit, values)
-        told += f". Without {left}, which could not be read" if left else ""
+        told += f". Without {left}, since it was not clear" if left else ""
         if once:
             console.remember_made(once, where)
         return console.go(where, saved(told, editor))
@@ -317,11 +313,31 @@ def _handle(request: AnyRequest, console: Console, edit: Edit) -> Html:
     if step == "instead":
         doubt, step = edit.doubt(console, values), "check"
         values |= {} if doubt is None else doubt.instead
-    changed = "the networks" if checked.rpartition("-")[2] != now.rpartition("-")[2] else "the form"
-    note = (
-        f"You changed {changed} after the check: this is what would change now." if step == "save" and checked else ""
-    )
+    note = ""
+    if step == "save" and checked:
+        changed = "the networks" if checked.rpartition("-")[2] != now.rpartition("-")[2] else "the form"
+        note = f"You changed {changed} after the check: this is what would change now."
     return _page(request, console, edit, values, step=step, overtaken=overtaken, note=note)
+
+
+def _read(request: AnyRequest, console: Console, edit: Edit, values: Values) -> Html:
+    """The form with the networks of a mail in its place; without a place that was typed, with the city of them all."""
+    found = edit.pasted(values)
+    blocks = [*dict.fromkeys(found.blocks)]
+    values |= {"block": "\n".join(map(block_text, blocks)), LEFT: found.left}
+    if edit.has_fields and not any(values[name] for name in FIELD_NAMES):
+        geo = console.geo().in_vrf(edit.vrf(values))
+        values |= known_as(geo.with_snapshot(lambda snapshot: pieces_of(snapshot, blocks, _MOST_PIECES))[0])
+    return _page(request, console, edit, values, note=f"Read {words.count(len(blocks), 'network')} of what was pasted.")
+
+
+def known_as(found: Sequence[Piece]) -> Values:
+    """What the places of those addresses of which one is known have in common, if that is a city."""
+    places = [field_texts(piece.match.geolocation.fields()) for piece in found if piece.match is not None]
+    common = {name: text for name, text in (places or [{}])[0].items() if all(each[name] == text for each in places)}
+    if not common.get("city") or "country" not in common:
+        return {}
+    return {name: text for name, text in common.items() if name not in DEGREES or DEGREES.keys() <= common.keys()}
 
 
 def _moving(edit: Edit, values: Values) -> Does:
@@ -409,6 +425,8 @@ def _require(edit: Edit, editor: Editor, form: Form) -> None:
         raise OvertakenError(_overtaken(edit, editor))
 
 
+#: Answers that are looked at for the city of a mail.
+_MOST_PIECES = 200
 #: The step of a form that leaves the words out of a mail that was pasted as networks.
 _READ = "read"
 #: The step of a form that asks for cities; with a number, the one that is picked.
@@ -474,32 +492,18 @@ def _page(
             status, (error, wrongs) = 422, _beside(console, edit, failed)
     checked = _digest(values) if preview is not None and preview.counted else ""
     doubt = None if preview is None else edit.doubt(console, values)
+    shows = {"edit": edit, "preview": preview, "doubt": doubt, "wide": wide, "checked": checked, "error": error}
     if step == "whole" and "HX-Request" in request.headers and "HX-Boosted" not in request.headers:
-        return console.page(
-            request,
-            "preview_part.html",
-            status,
-            edit=edit,
-            preview=preview,
-            doubt=doubt,
-            wide=wide,
-            checked=checked,
-            error=error,
-        )
+        return console.page(request, "preview_part.html", status, **shows)
     return console.page(
         request,
         "edit.html",
         status,
-        edit=edit,
+        **shows,
         heading=edit.heading(values),
         values=values,
         fields=FIELDS,
         seen=edit.shown(console),
-        checked=checked,
-        preview=preview,
-        doubt=doubt,
-        wide=wide,
-        error=error,
         wrongs=wrongs or {},
         found=edit.pasted(values) if edit.blocks_may_be_many else None,
         left=_left(edit, values),

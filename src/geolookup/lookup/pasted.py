@@ -7,6 +7,7 @@ beside an address is never a mere word. Where a text may mean a range or two add
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from geolookup.lookup.asked import read_field
@@ -99,8 +100,9 @@ _NO_ADDRESS: Final = re.compile(r"\d\d?(?::\d\d){1,2}(?:[^\d:].*)?|[0-9a-fA-F]{2
 _SECOND: Final = re.compile(r"\d\d:\d\d:\d\d")
 
 
+@lru_cache(maxsize=8)  # of one form it is asked several times
 def read_pasted(text: str) -> Pasted:
-    """Read a text. Nothing is raised: what is wrong with it is in the answer."""
+    """Read a text. Nothing is raised: what is wrong with it is in the answer, which nobody changes."""
     return _Reader(text).read()
 
 
@@ -162,6 +164,8 @@ def _parts(text: str) -> list[_Part]:
 
 
 def _of_word(word: str, line: int) -> list[_Part]:
+    if is_address(word):
+        return [_Part("block", word, line, block=IPBlock.parse(word))]
     if word in ",，、/&":
         return [_Part("comma", word, line)]
     if word.strip("-") == "" or word in _ARROWS:

@@ -1,7 +1,7 @@
 """A range of addresses as lookups answer it: the segments in it, the largest first, or piece by piece."""
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -115,3 +115,18 @@ def pieces(snapshot: "Snapshot", block: IPBlock, most: int) -> tuple[list[Piece]
     ]
     reached = found[-1].block.last
     return found, None if reached == last else IPBlock(family=family, first=reached + 1, last=last)
+
+
+def pieces_of(snapshot: "Snapshot", blocks: Sequence[IPBlock], most: int) -> tuple[list[Piece], int, IPBlock | None]:
+    """The first ``most`` pieces of several blocks, how many blocks have none of them, and what is left of the last one.
+
+    :raises IndexDamagedError: if the files are damaged there
+    """
+    found: list[Piece] = []
+    rest = None
+    for number, block in enumerate(blocks):
+        if len(found) == most:
+            return found, len(blocks) - number, None
+        more, rest = pieces(snapshot, block, most - len(found))
+        found += more
+    return found, 0, rest

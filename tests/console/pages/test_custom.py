@@ -436,19 +436,26 @@ def test_a_mail_is_read_in_its_place_and_keeps_what_was_typed(console: RunningCo
     assert "Keep the 3 networks, leave the rest out" in refused
     read = unescape(mine.fill("/custom/create", **typed, step="read").text)
     assert "Read 3 networks of what was pasted." in read
-    assert "since it could not be read: 11.81.0.300" in read
+    assert "since it was not clear: 11.81.0.300." in read
     assert ">\n11.81.0.1\n11.81.0.2\n11.81.0.16-11.81.0.20</textarea>" in read
     assert [f'value="{typed[name]}"' in read for name in ("name", "country", "city")] == [True] * 3
     blocks = "11.81.0.1\n11.81.0.2\n11.81.0.16-11.81.0.20\n10.0.0.5"
     typed |= {"block": blocks, "left": "11.81.0.300, 11.81.0.1 - 11.81.0.2"}
     looked = mine.fill("/custom/create", **typed, step="check").text
-    assert "since it could not be read: 11.81.0.300<" in looked, "the others are there by now"
+    assert "since it was not clear: 11.81.0.300." in looked, "the others are there by now"
     assert "Private addresses, which other networks may have too: 10.0.0.5." in looked
     made = mine.save("/custom/create", **typed).text
-    assert "Without 11.81.0.300, which could not be read" in made
+    assert "Without 11.81.0.300, since it was not clear" in made
     assert "now answers for 8 addresses" in made
     with open_editor(console.home) as editor:
         assert len(editor.get(editor.sites()["Lyon Gare"]).place.ipblocks) == 4
+
+
+def test_a_mail_in_a_form_of_no_city_brings_the_one_that_its_addresses_are_known_as(mine: Visitor) -> None:
+    mail = {"name": "Known", "country": "", "city": "", "block": "Please add 9.0.0.201 and 9.0.0.202"}
+    read = mine.fill("/custom/create", **mail, step="read").text
+    assert re.search(r'id="city" name="city" value="München"', read)
+    assert 'value="München"' not in mine.fill("/custom/create", **{**mail, "country": "FR"}, step="read").text
 
 
 def test_what_was_changed_after_the_check_is_said(mine: Visitor) -> None:

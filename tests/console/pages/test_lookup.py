@@ -255,10 +255,10 @@ def test_networks_of_other_sites_are_moved_to_the_chosen_one(console: RunningCon
         steps = {line["step"] for line in editor.history()[-2:]}
     assert len(steps) == 1, "both are one change, which is undone as one"
     (create,) = re.findall(r'href="(/custom/create[^"]*)">New site for the others', text)
-    assert "could not be read: 12.82.3.777" in mine.get(unescape(create)).text
+    assert "it was not clear: 12.82.3.777" in mine.get(unescape(create)).text
     fields = {"name": "Third", "country": "FR", "city": "", "latitude": "", "longitude": "", "left": "12.82.3.777"}
     assert (
-        "Without 12.82.3.777, which could not be read."
+        "Without 12.82.3.777, since it was not clear."
         in mine.save("/custom/create", **fields, block="12.82.3.1", move="yes").text
     )
 
@@ -457,7 +457,7 @@ def test_an_answer_has_the_focus(tab: Any, console: RunningConsole) -> None:
 def test_a_list_is_added_to_a_site_that_is_chosen_by_its_name(console: RunningConsole, mine: Visitor) -> None:
     with open_editor(console.home) as editor:
         locid = editor.create(name="Lyon Part-Dieu", country="FR", city="Lyon", latitude=45.76, longitude=4.84)
-    pasted = mine.get("/", params={"q": "please add 10.66.1.0/24, 10.66.2.7"}).text
+    pasted = mine.get("/", params={"q": "please add 10.66.1.0/24, 10.66.2.7, 10.66.2.700"}).text
     (link,) = re.findall(r'href="(/custom[^"]*)">Add these addresses to a site', pasted)
     chosen = mine.get(f"{unescape(link)}&find=part-dieu").text
     assert "<h1>Add to which site?</h1>" in chosen
@@ -466,6 +466,7 @@ def test_a_list_is_added_to_a_site_that_is_chosen_by_its_name(console: RunningCo
     page = mine.get(unescape(form)).text
     assert "<h1>Add networks to Lyon Part-Dieu</h1>" in page
     assert "10.66.1.0/24\n10.66.2.7</textarea>" in page
+    assert "since it was not clear: 10.66.2.700." in page
     mine.save(f"/custom/{locid}/add-block", block="10.66.1.0/24 10.66.2.7")
     with open_editor(console.home) as editor:
         assert len(editor.get(locid).place.ipblocks) == 2

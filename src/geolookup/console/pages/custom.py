@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from litestar import get
 from litestar.di import NamedDependency
@@ -12,6 +13,7 @@ from litestar.params import FromPath
 
 from geolookup.base.text import without_accents
 from geolookup.console.console import Console, CustomLayer, Html, Page
+from geolookup.console.editing import LEFT, MOVE
 from geolookup.console.forms import AnyRequest, Table, query
 from geolookup.console.html import called
 from geolookup.console.past import Past
@@ -91,6 +93,8 @@ def table(request: AnyRequest, console: NamedDependency[Console]) -> Html:
         and (show != "doubtful" or findings[laid.place.locid])
         and is_wanted(laid.place, names.get(laid.place.locid, ""))
     ]
+    # With networks, what leads to the form of the site that gets them.
+    chosen = {name: text for name in ("block", MOVE, LEFT) if block and (text := query(request, name))}
     shown = Table(request, rows, _COLUMNS, default="name", falling=_FALLING)
     return console.page(
         request,
@@ -106,7 +110,8 @@ def table(request: AnyRequest, console: NamedDependency[Console]) -> Html:
             {laid.place.country for laid in found if 0 < len(laid.place.country) <= _MAX_COUNTRY}, key=country_text
         ),
         block=block,
-        move=query(request, "move"),
+        chosen=chosen,
+        chosen_link=urlencode(chosen),
         every=len(layer.laid),
         of_vrfs=0 if block else len(layer.of_vrfs),
         within=within,

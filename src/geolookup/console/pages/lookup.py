@@ -1,6 +1,5 @@
 """Look up, the start: the place of an address, a network or a range, and why; the places of a log's addresses."""
 
-from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
@@ -10,7 +9,7 @@ from litestar.di import NamedDependency
 from geolookup.base.text import network_text
 from geolookup.columns.counts import Counts
 from geolookup.console.console import Console, Html, Page
-from geolookup.console.editing import Values, field_texts
+from geolookup.console.editing import known_as
 from geolookup.console.forms import MAX_FILE_BYTES, READS, AnyRequest, count_dropped, dropped_name, query
 from geolookup.console.html import called
 from geolookup.console.pages.custom import wanted
@@ -20,13 +19,12 @@ from geolookup.console.picture import picture
 from geolookup.index.reader import EMPTY
 from geolookup.lookup.explain_network import explained_facts
 from geolookup.lookup.pasted import Pasted, is_log, read_pasted
-from geolookup.lookup.ranges import Piece, pieces
+from geolookup.lookup.ranges import pieces_of
 from geolookup.lookup.record import TRAITS, leaves
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model.addresses import no_address
 from geolookup.model.continents import countries
 from geolookup.model.errors import GeoLookupError, InvalidAddressError, InvalidRangeError
-from geolookup.model.fields import DEGREES
 from geolookup.model.types import Geolocation, IPBlock, Match
 from geolookup.sites.site import block_text
 from geolookup.state.base.vrfs import read_vrfs
@@ -160,17 +158,8 @@ def _listed(console: Console, found: Pasted, vrf: str) -> dict[str, Any]:
     """
     blocks = list(dict.fromkeys(found.blocks))
 
-    def answers(snapshot: Snapshot) -> dict[str, Any]:
-        every: list[Piece] = []
-        rest = None
-        for number, block in enumerate(blocks):
-            if len(every) == _MOST_PIECES:
-                return {"pieces": every, "left_out": len(blocks) - number, "rest": None}
-            more, rest = pieces(snapshot, block, _MOST_PIECES - len(every))
-            every += more
-        return {"pieces": every, "left_out": 0, "rest": rest if len(blocks) == 1 else None}
-
-    made = console.geo().in_vrf(vrf).with_snapshot(answers)
+    geo = console.geo().in_vrf(vrf)
+    found_pieces, left_out, rest = geo.with_snapshot(lambda snapshot: pieces_of(snapshot, blocks, _MOST_PIECES))
     layer = console.layer()
     owners = {block: laid.place for laid in layer.of_vrf(vrf) for block in laid.place.ipblocks}
     free = [block for block in blocks if block not in owners]
@@ -181,32 +170,25 @@ def _listed(console: Console, found: Pasted, vrf: str) -> dict[str, Any]:
     ]
     covered = [
         (piece.block, piece.match.geolocation.locid, called(piece.match.geolocation, piece.match.site))
-        for piece in made["pieces"]
+        for piece in found_pieces
         if piece.match is not None and piece.match.layer == "custom" and piece.block in free
     ]
     texts, left = [*map(block_text, free)], found.left
     return {
-        **made,
+        "pieces": found_pieces,
+        "left_out": left_out,
+        "rest": rest if len(blocks) == 1 else None,
         "found": found,
         "blocks": blocks,
-        "unknown": [piece.block for piece in made["pieces"] if piece.match is None],
+        "unknown": [piece.block for piece in found_pieces if piece.match is None],
         "free": free,
         "taken": taken,
         "covered": covered,
         "ipv4": sum(block.last - block.first + 1 for block in blocks if block.family == 4),
-        "site_of": site_of(texts, vrf=vrf, left=left, **_known_as(made["pieces"])),
+        "site_of": site_of(texts, vrf=vrf, left=left, **known_as(found_pieces)),
         "add_to": "" if vrf else site_of(texts, "/custom", left=left),
         "move_to": "" if vrf or not taken else site_of(map(block_text, blocks), "/custom", move="yes", left=left),
     }
-
-
-def _known_as(found: Sequence[Piece]) -> Values:
-    """What the places of those addresses of which one is known have in common, if that is a city."""
-    places = [field_texts(piece.match.geolocation.fields()) for piece in found if piece.match is not None]
-    common = {name: text for name, text in (places or [{}])[0].items() if all(each[name] == text for each in places)}
-    if not common.get("city") or "country" not in common:
-        return {}
-    return {name: text for name, text in common.items() if name not in DEGREES or DEGREES.keys() <= common.keys()}
 
 
 def _of_source(snapshot: Snapshot, block: IPBlock) -> IPBlock:

@@ -28,7 +28,6 @@ from geolookup.console.editing import (
 from geolookup.console.forms import AnyRequest, Form, Table, query, typed
 from geolookup.console.html import called
 from geolookup.console.runs import Run
-from geolookup.model.addresses import range_ends
 from geolookup.model.errors import EditError, GeoLookupError, RequestRefusedError
 from geolookup.model.fields import DEGREES, FIELD_NAMES, UNKNOWN
 from geolookup.sites.site import block_text
@@ -278,7 +277,7 @@ class _Amend(_Decision):
         if self.has_fields:
             shown, given = field_texts(self.row.payload["fields"]), typed_fields(values)
             fields = {name: given[name] for name in shown if values[name] != typed(shown[name])}
-        block = range_ends(values["block"]) if self.block_label else None
+        block = self.blocks(values)[0] if self.block_label else None
 
         def amend(editor: Editor) -> tuple[int, str]:
             if not fields and block is None:

@@ -169,18 +169,9 @@ def _words_of(error: GeoLookupError) -> tuple[int, str, str]:
 def _error_pages(console: Console) -> dict[int | type[Exception], Any]:
     """For Litestar: every exception that leaves a handler, or the routing before it."""
 
-    def page(request: AnyRequest, status: int, title: str, text: str) -> Html:
-        return console.page(
-            request,
-            "error.html",
-            status,
-            title=title,
-            text=text,
-            no_state=False,
-            typed={},
-            refused=status == 413,
-            sent={},
-        )
+    def page(request: AnyRequest, status: int, title: str, text: str, **values: Any) -> Html:
+        shown = {"no_state": False, "typed": {}, "refused": status in (403, 413), "sent": {}, **values}
+        return console.page(request, "error.html", status, title=title, text=text, **shown)
 
     def known(request: AnyRequest, error: GeoLookupError) -> Html:
         status, title, text = _words_of(error)
@@ -190,10 +181,7 @@ def _error_pages(console: Console) -> dict[int | type[Exception], Any]:
         sent = {} if form is None else form.typed()
         kept = {name: text for name, text in sent.items() if name not in _NOT_TYPED}
         again = {name: text for name, text in sent.items() if name != TOKEN and isinstance(error, StaleFormError)}
-        return console.page(
-            request, "error.html", status, title=title, text=text, typed=kept,
-            no_state=isinstance(error, NoStateError), refused=status == 403, sent=again,
-        )  # fmt: skip
+        return page(request, status, title, text, typed=kept, no_state=isinstance(error, NoStateError), sent=again)
 
     def by_routing(request: AnyRequest, error: HTTPException) -> Html:
         if error.status_code >= 500:

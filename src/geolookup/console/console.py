@@ -15,9 +15,9 @@ from geolookup.console import files
 from geolookup.console.entry import Session, person_of
 from geolookup.console.forms import TOKEN, AnyRequest, query
 from geolookup.console.html import Templates
-from geolookup.console.runs import Runs
+from geolookup.console.runs import Runs, Work
 from geolookup.lookup.engine import GeoLookup
-from geolookup.model.errors import GeoLookupError
+from geolookup.model.errors import GeoLookupError, StateBusyError
 from geolookup.model.linter import Finding, lint
 from geolookup.model.types import Geolocation
 from geolookup.settings.table import Settings
@@ -159,6 +159,8 @@ class Console:
         self._editor: tuple[str, Editor] | None = None
         self._told: dict[str, str] = {}
         self._made: dict[str, str] = {}
+        #: The sheet that was uploaded last: there is one browser.
+        self.sheet: Any = None
         self.templates.say(
             version=__version__,
             read_only=read_only,
@@ -232,6 +234,14 @@ class Console:
     def remember_made(self, number: str, path: str) -> None:
         """Remember the result of a form, so that the same form sent again makes nothing."""
         _keep(self._made, number, path, self._lock)
+
+    def start(self, kind: str, work: Work, path: str) -> Html:
+        """Start a run, and lead to the page of its progress; to that of the first, if one is under way."""
+        try:
+            self.runs.start(kind, work)
+        except StateBusyError as error:
+            return self.go(path, f"{error.told}.")
+        return self.go(path)
 
     def page(self, request: AnyRequest, template: str, status: int = 200, /, **values: Any) -> Html:
         """A page from a template, which gets ``values`` and its own path."""

@@ -1,10 +1,10 @@
 """Home, above the search field: what is served, how many sites, the last run, and what waits for a person."""
 
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from geolookup.console import wording
 from geolookup.console.console import Console
-from geolookup.model.reports import SourceStatus, Status
+from geolookup.model.reports import Status
 from geolookup.state.publishing.catalogue import Generations, KeptGeneration
 from geolookup.state.publishing.directory import StateDirectory
 
@@ -12,8 +12,7 @@ from geolookup.state.publishing.directory import StateDirectory
 _MANY_MOVED = 0.1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
+class Trouble(NamedTuple):
     """A problem in words, the words of the link to its remedy, and where that leads."""
 
     text: str
@@ -21,44 +20,32 @@ class Trouble:
     path: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Home:
-    """The state at a glance. ``served`` are the sources that answer, ``of_vrfs`` the sites of VRFs."""
+def home(console: Console) -> dict[str, Any] | None:
+    """The state at a glance; None if nothing was published yet.
 
-    served: list[SourceStatus]
-    sites: int
-    of_vrfs: int
-    to_send: int
-    decide: int
-    age_s: float
-    held: bool
-    failed_at: str | None
-    troubles: list[Trouble]
-
-
-def home(console: Console) -> Home | None:
-    """The state at a glance; None if nothing was published yet."""
+    ``served`` are the sources that answer, ``of_vrfs`` the sites of VRFs, ``troubles`` the problems.
+    """
     if console.directory().current_or_none() is None:
         return None
     status, layer, directory = console.geo().status(), console.layer(), console.directory()
     kept = Generations(directory).kept() if directory.require_current().refused else []
     failed = next(iter(status.failures), None)
-    return Home(
-        served=[source for source in status.sources if source.serves],
-        sites=len(layer.every),
-        of_vrfs=len(layer.of_vrfs),
-        to_send=layer.pending,
-        decide=layer.decide,
-        age_s=status.age_s,
-        held=any(source.held for source in status.sources),
-        failed_at=None if failed is None else failed.at,
-        troubles=[
+    return {
+        "served": [source for source in status.sources if source.serves],
+        "sites": len(layer.every),
+        "of_vrfs": len(layer.of_vrfs),
+        "to_send": layer.pending,
+        "decide": layer.decide,
+        "age_s": status.age_s,
+        "held": any(source.held for source in status.sources),
+        "failed_at": None if failed is None else failed.at,
+        "troubles": [
             *_troubles(status, kept),
             *_rolled_back(directory.require_current().generation, kept),
             *_moved(directory),
             *_of_sites(layer.decide, len(layer.findings)),
         ],
-    )
+    }
 
 
 def _troubles(status: Status, kept: list[KeptGeneration]) -> list[Trouble]:

@@ -4,9 +4,8 @@ A decision is a form: retry, edit, drop or adopt, named as the commands.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from litestar import get, post, route
 from litestar.di import NamedDependency
@@ -27,7 +26,6 @@ from geolookup.console.editing import (
 )
 from geolookup.console.forms import AnyRequest, Form, Table, query, typed
 from geolookup.console.html import called
-from geolookup.console.runs import Run
 from geolookup.model.errors import EditError, GeoLookupError, RequestRefusedError
 from geolookup.model.fields import DEGREES, FIELD_NAMES, UNKNOWN
 from geolookup.sites.site import block_text
@@ -38,7 +36,6 @@ from geolookup.state.edits.places.choosing import CHOICES
 from geolookup.state.edits.places.reconcile import Hold
 from geolookup.sync.push import plan as plans
 from geolookup.sync.push.push import push
-from geolookup.sync.push.report import PushReport
 
 PAGE = Page(title="Changes to send", path="/outbox", icon="send")
 
@@ -117,11 +114,9 @@ def start_push(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     on_conflict = _on_conflict(form.text("on_conflict"))
     directory, settings = console.directory(), console.settings_of_state()
 
-    def work(run: Run) -> PushReport:
-        return push(directory, settings, on_conflict=on_conflict, progress=run.progress)
-
-    console.runs.start("push", work)
-    return console.go("/outbox/push")
+    return console.start(
+        "push", lambda run: push(directory, settings, on_conflict=on_conflict, progress=run.progress), "/outbox/push"
+    )
 
 
 @get("/outbox/push", sync_to_thread=True)
@@ -139,19 +134,13 @@ def _on_conflict(text: str) -> Any:
     return text if text in _CONFLICTS else "hold"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One line of a conflict: a field as it was, as mine, and as the service has it."""
+class Line(NamedTuple):
+    """One line of a conflict: a field as it was, as mine, and as the service has it; None if that is not known."""
 
     name: str
     was: str
     mine: str
     theirs: str | None
-
-    @property
-    def differs(self) -> bool:
-        """True if mine and theirs are not the same."""
-        return self.theirs is not None and self.mine != self.theirs
 
 
 @get("/outbox/{number:int}", sync_to_thread=True)
@@ -174,26 +163,19 @@ def one(request: AnyRequest, console: NamedDependency[Console], number: FromPath
 
 def conflict_lines(row: OutboxRow, hold: Hold | None) -> list[Line]:
     """As it was, mine, theirs, field by field and with the blocks; theirs None if it is not known."""
-    was = None if row.base is None else _texts(row.base)
-    meant = described(row.intent.applied(row.intent.base))
-    mine = None if meant is None else _texts(meant)
-    known = hold is not None
-    its_content = None if hold is None else described(hold.theirs)
-    theirs = None if its_content is None else _texts(its_content)
-    lines = []
-    for name in (*FIELD_NAMES, "blocks"):
-        if not row.intent.values and name != "blocks" and theirs is None:
-            continue
-        its = None if not known else "(gone)" if theirs is None else theirs[name]
-        lines.append(
-            Line(
-                name=name,
-                was="" if was is None else was[name],
-                mine="(deleted)" if mine is None else mine[name],
-                theirs=its,
-            )
+    meant, known = described(row.intent.applied(row.intent.base)), hold is not None
+    content = None if hold is None else described(hold.theirs)
+    was, mine, theirs = (None if each is None else _texts(each) for each in (row.base, meant, content))
+    return [
+        Line(
+            name=name,
+            was="" if was is None else was[name],
+            mine="(deleted)" if mine is None else mine[name],
+            theirs=None if not known else "(gone)" if theirs is None else theirs[name],
         )
-    return lines
+        for name in (*FIELD_NAMES, "blocks")
+        if row.intent.values or name == "blocks" or theirs is not None
+    ]
 
 
 def _texts(described_as: dict[str, Any]) -> dict[str, str]:

@@ -4,7 +4,6 @@ import contextlib
 import io
 import secrets
 import tempfile
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -114,40 +113,15 @@ class _Sheet:
         return []
 
 
-class _Kept:
-    """The sheet that was uploaded last: there is one browser."""
+def _kept(console: Console, number: str) -> _Sheet:
+    """The sheet of this number.
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._latest: dict[int, _Sheet] = {}
-
-    def keep(self, console: Console, files: Sequence[tuple[str, bytes]], vrf: str) -> _Sheet:
-        """Keep a sheet in place of the one before."""
-        return self._keep(console, _Sheet(number=secrets.token_urlsafe(9), files=files, vrf=vrf))
-
-    def choose(self, console: Console, found: _Sheet, sheet: str) -> _Sheet:
-        """Keep it with the choice of one of its sheets."""
-        return self._keep(console, replace(found, sheet=sheet))
-
-    def _keep(self, console: Console, sheet: _Sheet) -> _Sheet:
-        with self._lock:
-            self._latest.clear()
-            self._latest[id(console)] = sheet
-        return sheet
-
-    def get(self, console: Console, number: str) -> _Sheet:
-        """The sheet of this number.
-
-        :raises EditError: if another one was uploaded since
-        """
-        with self._lock:
-            found = self._latest.get(id(console))
-        if found is None or found.number != number:
-            raise EditError("this sheet is not kept any more, since another one was uploaded: upload it again")
-        return found
-
-
-_kept = _Kept()
+    :raises EditError: if another one was uploaded since
+    """
+    found: _Sheet | None = console.sheet
+    if found is None or found.number != number:
+        raise EditError("this sheet is not kept any more, since another one was uploaded: upload it again")
+    return found
 
 
 @get("/custom/sheet", sync_to_thread=True)
@@ -165,11 +139,12 @@ def sheet(request: AnyRequest, console: NamedDependency[Console]) -> Html:
         if form.text("step") == "apply":
             return _apply(console, form)
         if form.text("sheet"):
-            found = _kept.get(console, form.text("sheet"))
+            found = _kept(console, form.text("sheet"))
             if form.text("which"):
-                found = _kept.choose(console, found, form.as_sent("which"))
+                console.sheet = found = replace(found, sheet=form.as_sent("which"))
         else:
-            found = _kept.keep(console, read_dropped(request), form.text("vrf"))
+            files, vrf = read_dropped(request), form.text("vrf")
+            console.sheet = found = _Sheet(number=secrets.token_urlsafe(9), files=files, vrf=vrf)
         return _plan(request, console, found, _keep_of(form))
     except GeoLookupError as error:
         return _page(
@@ -216,7 +191,7 @@ def _seen(plan: Planned) -> str:
 
 
 def _apply(console: Console, form: Form) -> Html:
-    found = _kept.get(console, form.text("sheet"))
+    found = _kept(console, form.text("sheet"))
     editor = console.editor()
     editor.sessions.back_up()  # which a transaction cannot
     with editor.transaction():  # which forgets all of it, if it is not what was shown

@@ -1,7 +1,6 @@
 """Sources: the stack in its order, with ages, licences and problems; changes of it; a sync, also without its page."""
 
 import os
-from dataclasses import dataclass
 
 from litestar import get, post
 from litestar.di import NamedDependency
@@ -10,8 +9,7 @@ from geolookup.console import wording
 from geolookup.console.console import Console, Html, Page
 from geolookup.console.editing import AT_ONCE_EDITS
 from geolookup.console.forms import AnyRequest, Form, query
-from geolookup.console.runs import Run
-from geolookup.model.errors import GeoLookupError, HeldError, NoStateError, SettingsError, StateBusyError
+from geolookup.model.errors import GeoLookupError, HeldError, NoStateError, SettingsError
 from geolookup.model.reports import SourceStatus, Status
 from geolookup.settings import edit
 from geolookup.sources.adding import new_values, refuse_what_cannot_be_pulled
@@ -21,22 +19,12 @@ from geolookup.sources.providers import PRESETS
 from geolookup.state.base.parts import REGISTRY
 from geolookup.state.publishing import checks
 from geolookup.sync.belonging import noted
-from geolookup.sync.pull.context import PullReport
 from geolookup.sync.pull.pull import pull
 
 #: The inputs of the form of a new source.
 _NEW = ("location", "name", "token_file", "position")
 
 PAGE = Page(title="Sources", path="/sources", icon="sources")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Never:
-    """A source of the settings that was never pulled."""
-
-    name: str
-    kind: str
-    location: str
 
 
 @get("/sources", sync_to_thread=True)
@@ -53,11 +41,6 @@ def stack(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     bundled = status is not None and status.source == BUNDLED
     found: list[SourceStatus] = [] if status is None else list(status.sources)
     known = {source.name for source in found if not (source.kind == REGISTRY and bundled)}
-    never = [
-        Never(name=each.name, kind=each.kind, location=each.location)
-        for each in map(define, settings.stack)
-        if each.name not in known
-    ]
     order = [source.name for source in settings.stack]
     answering = [source.name for source in found if source.name in order]
     found.sort(key=lambda source: order.index(source.name) if source.name in order else len(order))
@@ -69,7 +52,7 @@ def stack(request: AnyRequest, console: NamedDependency[Console]) -> Html:
         needs=needs,
         sources=found,
         bundled=bundled,
-        never=never,
+        never=[each for each in map(define, settings.stack) if each.name not in known],
         configured=bool(settings.stack),
         order=order,
         more=MORE if bundled and not settings.stack else None,
@@ -142,14 +125,7 @@ def start_sync(console: NamedDependency[Console]) -> Html:
     """Start a sync, and lead to its progress."""
     directory, settings = console.directory(), console.settings_of_state()
 
-    def work(run: Run) -> PullReport:
-        return pull(directory, settings, progress=run.progress)
-
-    try:
-        console.runs.start("sync", work)
-    except StateBusyError as error:  # a second click, another tab
-        return console.go("/sources/sync", f"{error.told}.")
-    return console.go("/sources/sync")
+    return console.start("sync", lambda run: pull(directory, settings, progress=run.progress), "/sources/sync")
 
 
 @get("/sources/sync", sync_to_thread=True)

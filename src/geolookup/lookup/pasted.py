@@ -71,12 +71,15 @@ class _Part:
         return self.block is not None and self.block.first == self.block.last
 
 
-_DASHES: Final = str.maketrans(dict.fromkeys("‐‑‒–—―−", "-"))
+#: Dashes as hyphens, and nothing in place of what nobody sees.
+_SEEN: Final = str.maketrans(
+    {**dict.fromkeys("‐‑‒–—―−", "-"), **dict.fromkeys("\u200b\u200c\u200d\u200e\u200f\u2060\ufeff\xad", "")}
+)
 #: Marks of a line of a list or of a mail that is quoted.
 _BULLETS: Final = re.compile(r"(?:\s*(?:[-*•·>+#]+(?:\s+|(?=\d))|\(?\d{1,3}[.)]\s+))+")
 _WORDS: Final = re.compile(r"[,，、]|[^\s,，、|]+")
 #: Words between the ends of a range, and those that stand beside such a word.
-_TO: Final = re.compile(r"to|till|until|through|thru|bis|à|a|au|jusqu['’](?:à|au)|hasta|fino|do|até|tot|t/m")
+_TO: Final = re.compile(r"to|till|until|through|thru|bis|à|a|au|jusqu['’](?:à|au)|hasta|fino|do|até|tot|t/m|ends?|last")
 _BESIDE_TO: Final = re.compile(r"up|zu|zur|and|und|et|including|inclusive|incl|all|the|way")
 _BETWEEN: Final = re.compile(r"between|zwischen|entre")
 _ARROWS: Final = frozenset(("->", "-->", "=>", "→", "⇒", ">", "~", "..", "...", "…"))
@@ -84,18 +87,22 @@ _WAY: Final = re.compile("[>→⇒]")
 _SIGNS: Final = re.compile(r"(-+>?|=>|→|⇒|~|\.{2,}|…)")
 #: What people write around an address: brackets, quotes, the marks of a sentence, a scheme or a label, a path.
 _AROUND: Final = "(){}<>\"'“”„‘’«»`"
-_LABELLED: Final = re.compile(r"(?:[A-Za-z][\w-]*[:=])?(?://)?(\d+(?:\.\d+){3}(?::\d+|/\d+)?)(?:/|/\D.*)?")
-_NUMBER: Final = re.compile(r"\.?\d{1,3}")
+_LABELLED: Final = re.compile(r"(?:([A-Za-z][\w-]*)[:=])?(?://)?(\d+(?:\.\d+){3}(?::\d+|/\d+)?)(?:/|/\D.*)?")
+_NUMBER: Final = re.compile(r"[.+]?\d{1,3}")
 _BITS: Final = re.compile(r"(?<=[\da-fA-F:])\s*/\s*(\d{1,3})(?![\w.])")
 #: A text that was meant as an address: four numbers that are no version, three, a pattern, or IPv6.
 _LIKE: Final = re.compile(
-    r"""(?<![A-Za-z0-9_.])(?<![A-Za-z0-9_][/-]) \d+ (?: \. \d+ ){3}
-    | ^ \d{1,3} (?: \. (?: \d{1,3} | [*xX] ) ){2,3} (?: $ | / )
-    | ^ \[? [0-9a-fA-F]{0,4} : [0-9a-fA-F]{0,4} :""",
+    r"""(?<![A-Za-z0-9.])(?<![A-Za-z0-9_]/) \d+ (?: \. \d+ ){3}
+    | ^ \d{1,3} (?: \. (?: \d{1,3} | [*xX] ) ){2} (?: $ | [./] )
+    | (?: ^ | \[ ) [0-9a-fA-F]{0,4} : [0-9a-fA-F]{0,4} :""",
     re.VERBOSE,
 )
 #: The time of day, and the address of a network card.
 _NO_ADDRESS: Final = re.compile(r"\d\d?(?::\d\d){1,2}(?:[^\d:].*)?|[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2}){5}")
+#: Names of the columns of a table whose rows have the first and the last address of a range.
+_FIRST, _LAST = (
+    re.compile(rf"\b(?:{each})\b", re.IGNORECASE) for each in ("start|first|from|begin|von", "end|last|to|bis")
+)
 #: A line of a log has the second.
 _SECOND: Final = re.compile(r"\d\d:\d\d:\d\d")
 
@@ -147,7 +154,7 @@ def _block(text: str) -> IPBlock:
 
 def _parts(text: str) -> list[_Part]:
     found: list[_Part] = []
-    text = text.replace("[.]", ".").translate(_DASHES)
+    text = text.replace("[.]", ".").translate(_SEEN)
     for number, whole in enumerate(text.splitlines(), 1):
         for line in re.split("[;；]", whole):
             bullet = _BULLETS.match(line)
@@ -157,7 +164,8 @@ def _parts(text: str) -> list[_Part]:
                 aside = aside or word.startswith("(")
                 # Alone it is an address, in a text far more often punctuation.
                 made = _of_word(word, number) if word != "::" or text == word else [_Part("comma", word, number)]
-                found += [_Part("aside", word, number)] if aside and made[0].kind in ("word", "number") else made
+                bare = made[0].kind == "word" or (made[0].kind == "number" and not made[0].text.startswith("."))
+                found += [_Part("aside", word, number)] if aside and bare else made
                 aside = aside and ")" not in word
             found.append(_Part("line", "", number))
     return found
@@ -166,7 +174,7 @@ def _parts(text: str) -> list[_Part]:
 def _of_word(word: str, line: int) -> list[_Part]:
     if is_address(word):
         return [_Part("block", word, line, block=IPBlock.parse(word))]
-    if word in ",，、/&":
+    if word in ",，、/&+":
         return [_Part("comma", word, line)]
     if word.strip("-") == "" or word in _ARROWS:
         return [_Part("to" if word in _ARROWS else "dash", word, line)]
@@ -181,7 +189,9 @@ def _of_word(word: str, line: int) -> list[_Part]:
     if _NUMBER.fullmatch(ended):
         return [_Part("number", ended, line)]
     labelled = _LABELLED.fullmatch(ended)
-    text = labelled[1] if labelled else ended
+    if labelled and labelled[1] and "://" not in ended:
+        return [*_of_word(labelled[1], line), *_of_word(labelled[2], line)]
+    text = labelled[2] if labelled else ended
     ends = _SIGNS.split(text)
     if len(ends) > 1 and any(ends[::2]) and all(map(_is_end, ends[::2])):
         return [part for each in ends if each for part in _of_word(each, line)]
@@ -192,7 +202,7 @@ def _of_word(word: str, line: int) -> list[_Part]:
         return [_Part("block", text, line, block=_block(text))]
     except (InvalidAddressError, InvalidRangeError) as error:
         wrong = _LIKE.search(text) and not _NO_ADDRESS.fullmatch(text)
-        told = error.told if text in error.told else f"{text!r}: {error.told}"
+        told = error.told if repr(text)[1:-1] in error.told else f"{text!r}: {error.told}"
         return [_Part("wrong" if wrong else "word", text, line, told=told)]
 
 
@@ -201,18 +211,21 @@ def _is_end(text: str) -> bool:
     return not text or is_address(text) or _NUMBER.fullmatch(text) is not None
 
 
-#: What may stand between the ends of a range; with an aside or a line end it is not clear that it is one.
-_LINKS: Final = frozenset(("to", "dash", "beside", "aside", "line"))
+#: What may stand between the ends of a range; with an aside, a comma or a line end it is not clear that it is one.
+_LINKS: Final = frozenset(("to", "dash", "beside", "aside", "line", "comma"))
 
 
 class _Reader:
     def __init__(self, text: str) -> None:
         self._all = _parts(text)
         self._at = 0
+        head = next((line for line in re.split("[;\n]", text) if "\t" in line), "")
+        self._has_columns = bool(_FIRST.search(head) and _LAST.search(head) and not re.search(r"\d", head))
         self._found = Pasted()
 
     def read(self) -> Pasted:
         near: _Part | None = None  # the address or network beside which a number or a netmask would stand
+        last: _Part | None = None  # the one before, of which a number with a point is the end wherever it stands
         while self._at < len(self._all):
             part = self._all[self._at]
             kinds = [each.kind for each in self._all[self._at : self._at + 4]]
@@ -227,11 +240,13 @@ class _Reader:
                 self._at += 3
             elif part.kind == "wrong":
                 self._refuse(part.text, [part], part.told)
-            elif part.kind == "number" and near is not None:
-                self._number(near, part)
+            elif part.kind == "number" and (of := last if part.text.startswith(".") else near) is not None:
+                self._number(of, part)
             elif part.kind not in ("comma", "line", "dash") and (word := part.text.strip(_AROUND)):
                 self._found.words.append(Unread(word, "", part.line))
-            near = near if part.block or part.kind in ("comma", "mask", "number", "beside", "aside") else None
+            near = part if part.kind == "wrong" else near
+            near = near if part.block or part.kind in ("comma", "mask", "number", "beside", "aside", "wrong") else None
+            last = near or last
             self._at += 1
         return self._found
 
@@ -243,9 +258,13 @@ class _Reader:
             while at < len(self._all) and self._all[at].kind in _LINKS:
                 at += 1
             links = {each.kind for each in self._all[self._at + 1 : at]}
-            if not links & {"to", "dash"} or at == len(self._all) or self._all[at].kind not in ("block", "number"):
+            if at == len(self._all) or self._all[at].kind not in ("block", "number"):
                 break
-            clear = clear and not links & {"aside", "line"}
+            if not links & {"to", "dash"} and not (self._has_columns and not links):
+                break
+            if "comma" in links and "to" not in links:
+                break
+            clear = clear and not links & {"aside", "line", "comma"}
             ends.append(self._all[at])
             self._at = at
         parts = self._all[begin : self._at + 1]
@@ -268,7 +287,7 @@ class _Reader:
         return part
 
     def _range(self, parts: list[_Part]) -> None:
-        first, last = parts[0].text, parts[-1].text.removeprefix(".")
+        first, last = parts[0].text, parts[-1].text.lstrip(".+")
         if parts[-1].kind == "number":
             last = f"{first.rpartition('.')[0]}.{last}"
         text = _text(parts)
@@ -286,7 +305,7 @@ class _Reader:
             self._found.meant.append(f"{text} as {block}")
 
     def _number(self, near: _Part, part: _Part) -> None:
-        before, number = near.text.partition("/")[0].rpartition(".")[0], part.text.removeprefix(".")
+        before, number = near.text.partition("/")[0].rpartition(".")[0], part.text.lstrip(".+")
         whole = f"{before}.{number}" if before and int(number) <= 255 else ""
         meant = f": write {whole} if that is meant" if whole else ""
         self._refuse(whole or part.text, [part], f"{part.text} beside {near.text}{meant}")

@@ -1,14 +1,19 @@
 """Commands against a service over HTTP that is not ideal: what a person sees, and what the service has in the end."""
 
 import json
+import os
+import signal
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
+from geolookup.cli.app import run
 from geolookup.sync.pull import service
+from geolookup.sync.push import requests
+from geolookup.sync.push.requests import send
 from tests.dials.dials import Dials
 from tests.dials.person import BERLIN, ELSEWHERE, Person, settle
 from tests.dials.upstream import CLIENT, Place
@@ -436,6 +441,58 @@ def test_an_undone_edit_of_what_a_colleague_deleted_does_not_make_it_again(perso
     person("push")
     person("sync")
     assert (person.there, person("outbox", "list")) == ({}, "")
+
+
+@pytest.mark.parametrize(
+    ("edit", "back"),
+    [
+        (("update", "--postalcode", "10115"), ("update", "--postalcode", "")),
+        (("add-block", "10.3.0.0/24"), ("remove-block", "10.3.0.0/24")),
+        (("remove-block", "10.2.0.0/24"), ("add-block", "10.2.0.0/24")),
+        (("replace-block", "10.2.0.0/24", "10.3.0.0/24"), ("replace-block", "10.3.0.0/24", "10.2.0.0/24")),
+        (("clear-blocks",), None),
+        (("delete",), None),
+    ],
+    ids=lambda words: words and words[0],
+)
+def test_an_edit_whose_push_was_killed_is_taken_back_at_the_service_too(
+    person: Person, edit: tuple[str, ...], back: tuple[str, ...] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    before = {(place.as_fields()["postalcode"], place.blocks) for place in person.upstream.places.values()}
+    person("custom", edit[0], locid, *edit[1:])
+
+    def killed(*given: Any) -> NoReturn:
+        send(*given)  # all is done there, and nothing of it is noted here
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError
+
+    if (child := os.fork()) == 0:
+        monkeypatch.setattr(requests, "send", killed)
+        run(["push"])
+        os._exit(0)
+    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    person("custom", *(("undo", "--run") if back is None else (back[0], locid, *back[1:])))
+    person("push", exits=1)
+    settle()
+    for _ in range(2):
+        person("push", exits=None)
+        settle()
+    person("push")
+    person("sync")
+    after = {(place.as_fields()["postalcode"], place.blocks) for place in person.upstream.places.values()}
+    assert after == before
+
+
+def test_a_lost_deletion_that_is_undone_makes_the_place_again_with_its_blocks_in_one_push(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "delete", locid)
+    person.upstream.faults = ["after"]
+    person("push", exits=1)
+    person("custom", "undo", "--run")
+    settle()
+    person("push")
+    assert person.there == {-2: ("Berlin", ["10.1.0.0"])}
 
 
 @pytest.mark.parametrize("command", ["sync", "push", "refresh"])

@@ -147,25 +147,30 @@ class Courier:
                 self._jobs[place].kept, self._jobs[place].looked = kept, False
         for place in self._jobs.keys() - known.keys():
             self._jobs[place].over = True
+            self._leave(self._jobs[place], frozenset())
         self._waiting = sorted(self._jobs.values(), key=lambda job: next(iter(job.kept.rows), 0))
         self._forms = ledger.forms()
         self._names = Names(ledger)
-        for job in self._jobs.values():
-            self._note_leaving(job)
+        for place in known:
+            self._note_leaving(self._jobs[place])
 
     def _note_leaving(self, job: Job) -> None:
         place = job.kept.place
-        for block in job.leaves:
-            self._leaving[block].discard(place.id)
         theirs = job.theirs if job.looked or job.theirs is not None else place.acknowledged
-        job.leaves = frozenset()
+        leaves: Blocks = frozenset()
         if theirs is not None:
             # What was sent, and not answered, may be there by now.
             sent = {each.new for each in place.requests if not (each.known or job.conclusive or each.new is None)}
             wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | sent))
-            job.leaves = (theirs.blocks | sent) - (frozenset() if wanted is None else wanted.blocks)
+            leaves = (theirs.blocks | sent) - (frozenset() if wanted is None else wanted.blocks)
+        self._leave(job, leaves)
+
+    def _leave(self, job: Job, blocks: Blocks) -> None:
         for block in job.leaves:
-            self._leaving.setdefault(block, set()).add(place.id)
+            self._leaving[block].discard(job.kept.place.id)
+        for block in blocks:
+            self._leaving.setdefault(block, set()).add(job.kept.place.id)
+        job.leaves = blocks
 
     # The whole
 

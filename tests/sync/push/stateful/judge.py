@@ -127,6 +127,13 @@ class Judge:
                     assert tuple(found.geolocation.fields().values()) == layer[expected].fields
                     assert found.pending == (expected in pending)
 
+    def what_nobody_knows_the_outcome_of_is_pending(self) -> None:
+        """An edit that was sent, and not answered, is never taken for done: a push would look no more."""
+        for kept in self._world.places():
+            *_, newest = [None, *kept.place.requests]
+            if newest is not None and not newest.known and not newest.put_off:
+                assert kept.pending, f"{newest} may have been carried out, and nothing of it is pending"
+
     def _shown_last(self, newer: dict[int, int]) -> dict[int, Any]:
         """What was pulled last and, of the numbers in ``newer``, what the list with that counter showed."""
         found = {number: state for number, state in self._memory.pulled.items() if number not in newer}

@@ -162,6 +162,14 @@ class PushMachine(RuleBasedStateMachine):
         self.world.clock.sleep(SETTLE_S + 1)
         self.push(None, what, "hold")
 
+    @rule(index=draws.indexes, block=draws.blocks, answer=st.sampled_from(["killed", "killed-after", "lost"]))
+    def a_block_is_taken_back_whatever_became_of_its_push(self, index: int, block: Ends, answer: str) -> None:
+        self.add_block(index, block, None)
+        known = [row for row in self.world.rows() if row.state in PENDING_STATES]
+        self.push(None, [""] * (len(known) - 1) + [answer], "hold")
+        self._edit_blocks(index, None, lambda editor, locid: editor.remove_block(locid, *block), {block}, set())
+        self.push(None, [], "hold")
+
     @rule(number=draws.indexes, action=st.sampled_from(["retry", "drop", "adopt"]), which=draws.indexes)
     def person_decides(self, number: int, action: str, which: int) -> None:
         waiting = [row for row in self.world.rows() if row.state in (State.HELD, State.REJECTED)]
@@ -238,6 +246,10 @@ class PushMachine(RuleBasedStateMachine):
     @invariant()
     def no_acknowledged_edit_is_lost(self) -> None:
         self.judge.no_acknowledged_edit_is_lost()
+
+    @invariant()
+    def what_nobody_knows_the_outcome_of_is_pending(self) -> None:
+        self.judge.what_nobody_knows_the_outcome_of_is_pending()
 
     def teardown(self) -> None:
         try:

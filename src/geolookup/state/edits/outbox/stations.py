@@ -73,6 +73,10 @@ def stations(place: Place, hold: Hold | None, theirs: Content | None = None) -> 
         left = pending(place, hold.theirs)
     else:
         left = pending(place, place.acknowledged if theirs is None else theirs)
+        if theirs is None and place.requests and not (newest := place.requests[-1]).known and not newest.put_off:
+            # Nobody knows whether it was done: what takes it back again is as open as what it was sent for.
+            open_ = {each.id for each in (*left, *pending(place, newest.applied(newest.before)))}
+            left = [each for each in place.intents if each.id in open_ or concerns(newest, each)]
     found = {intent.id: State.DONE for intent in place.intents}
     unknown = [request for request in place.requests if not request.known and not request.put_off]
     for intent in left:

@@ -367,6 +367,26 @@ def test_a_site_that_one_list_lacks_has_its_name_again_once_it_is_back(person: P
     assert [each.as_fields()["city"] for each in person.upstream.places.values() if "53111" in each.fields] == ["Bonn"]
 
 
+@pytest.mark.parametrize("is_gone_before", [False, True])
+def test_an_edit_that_waits_goes_to_its_place_though_that_has_another_number(
+    person: Person, is_gone_before: bool
+) -> None:
+    locid = person.has("10.1.0.0/24")
+    place = person.upstream.places[-1]
+    person("custom", "update", locid, "--postalcode", "10115")
+    if is_gone_before:
+        person.upstream.fail_over({})
+        settle()
+        person("sync", exits=3)
+    person.upstream.fail_over({-500: place})
+    person("sync")
+    person("push")
+    assert {number: each.as_fields()["postalcode"] for number, each in person.upstream.places.items()} == {
+        -500: "10115"
+    }
+    assert person.upstream.places[-500].blocks == place.blocks
+
+
 def test_what_a_list_did_not_show_once_is_done_when_the_next_one_does(person: Person) -> None:
     person.creates("10.1.0.0/24")
     person("push")

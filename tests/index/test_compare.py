@@ -179,6 +179,7 @@ def test_kinds_of_answers_are_counted_as_asking_address_by_address_does(
         for _, reader in (*one, *other):
             reader.close()
     places: tuple[set[Any], set[Any]] = (set(), set())
+    moved: Counter[Any] = Counter()
     for family in (4, 6):
         ends = [(row.first, row.last) for source in (*old, *new) for row in source.rows if row.family == family]
         expected: dict[KindChange, int] = {}
@@ -189,7 +190,10 @@ def test_kinds_of_answers_are_counted_as_asking_address_by_address_does(
             if (before.fields, after.fields) != (None, None):
                 change = KindChange(before=before, after=after, same_country=was == now)
                 expected[change] = expected.get(change, 0) + last - first + 1
+            if was != now:
+                moved[family, was, now] += last - first + 1
         assert found.addresses[family] == expected  # type: ignore[index]
+    assert {(family, *pair): count for family, each in found.countries.items() for pair, count in each.items()} == moved
     for seen, counted in zip(places, (found.places_before, found.places_after), strict=True):
         assert {name: count for name, count in counted.items() if count} == Counter(name for name, _ in seen)
 

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -78,6 +79,7 @@ class Templates:
             "said": said,
             "sentence": wording.sentence,
             "moment": moment,
+            "second": partial(moment, digits=len("2026-02-01 06:00:00")),
             "with_code": with_code,
         }
 
@@ -105,7 +107,7 @@ def isolated(text: str) -> str:
     return text if text.isascii() else _FROM_THE_RIGHT.sub("\u2068\\g<0>\u2069", text)
 
 
-def moment(value: datetime | str) -> Markup:
+def moment(value: datetime | str, digits: int = len("2026-02-01 06:00")) -> Markup:
     """A moment as a page shows it: to the minute, in this machine's zone, which the foot of the page names.
 
     Text is a moment in ISO 8601. With scripts a browser shows it in its own zone.
@@ -113,7 +115,7 @@ def moment(value: datetime | str) -> Markup:
     text = moment_text(value)
     if not _MOMENT.fullmatch(text):
         return escape(text)
-    return Markup('<time datetime="{}">{}</time>').format(text.replace(" ", "T"), text[: len("2026-02-01 06:00")])
+    return Markup('<time datetime="{}">{}</time>').format(text.replace(" ", "T"), text[:digits])
 
 
 def zone() -> str:

@@ -17,12 +17,13 @@ _Part: TypeAlias = tuple[Any, ...]
 class Deed:
     """The lines of one step, oldest first, and the numbers of the ``sites`` that they are about.
 
-    ``undo`` is the address of the page that undoes it, empty if there is none; ``since`` is then the line that has to
-    be undone before, None if there is none.
+    ``undone`` says of how many of them who undid it, and at which moment; ``undo`` is the address of the page that
+    undoes it, empty if there is none; ``since`` is then the line that has to be undone before, None if there is none.
     """
 
     lines: Sequence[Line]
     sites: Sequence[int]
+    undone: Sequence[tuple[int, Mapping[str, str]]]
     undo: str
     since: Line | None
 
@@ -49,11 +50,19 @@ class Past:
 
     def _deed(self, lines: Sequence[Line]) -> Deed:
         sites = [*dict.fromkeys(line["locid"] for line in lines if line["locid"] is not None)]
+        undone = {(each["who"], each["at"]): each for line in lines if (each := line["undone"])}
+        of = [{line["locid"] for line in lines if line["undone"] == each} - {None} for each in undone.values()]
         changing = [line for line in lines if not line["undone"] and any(_parts(line))]
         since = [self._since(line) for line in changing] if len(sites) == 1 else []
         blocked = bool(since) and None not in since
         undo = undo_of(lines[0], sites[0] if len(sites) == 1 else None) if changing and not blocked else ""
-        return Deed(lines=lines, sites=sites, undo=undo, since=since[-1] if blocked else None)
+        return Deed(
+            lines=lines,
+            sites=sites,
+            undone=[(len(places), each) for places, each in zip(of, undone.values(), strict=True)],
+            undo=undo,
+            since=since[-1] if blocked else None,
+        )
 
     def _since(self, line: Line) -> Line | None:
         """The latest line that changed again all that this one did, or its place, or deleted its site."""

@@ -175,6 +175,9 @@ def why(text: str | None) -> str:
 def did(line: Mapping[str, Any]) -> str:
     """The word of a line of the history."""
     what = str(line["what"])
+    if line["undoes"]:  # by one word, whatever it takes to undo it
+        gone = line["what"] not in (SITES, VRF_PLACE) and line["after"] is None
+        return f"undone{': the site is gone again' if gone else ''}"
     if (
         what == SITES
         and len({frozenset(name for name, of in line[side].items() if of) for side in ("before", "after")}) == 1
@@ -309,7 +312,7 @@ def brought(difference: Mapping[str, Any] | None, rows: Mapping[str, int] | None
         if v4 or v6:
             of = f" ({short(int(rows['addresses_v4']))} have an answer now)" if rows and "addresses_v4" in rows else ""
             told = f"{short(v4)} IPv4 addresses{of} and {short_v6(v6)} of IPv6"
-            found.insert(0, f"another country, or none before or after, for {told}")
+            found.insert(0, f"another country, or none before or after, for {told}{words.moved_most(moved)}")
     return found
 
 

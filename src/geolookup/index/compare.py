@@ -57,9 +57,13 @@ class KindChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindChanges:
-    """The addresses of each family by `KindChange`, and the number of places that answer, by source."""
+    """The addresses of each family by `KindChange`, and the number of places that answer, by source.
+
+    ``countries`` are those addresses whose country changed, by both.
+    """
 
     addresses: dict[Literal[4, 6], dict[KindChange, int]]
+    countries: dict[Literal[4, 6], dict[CountryChange, int]]
     places_before: dict[str, int]
     places_after: dict[str, int]
 
@@ -88,6 +92,8 @@ def changed_kinds(old: NamedLayers, new: NamedLayers, *, left_out: Collection[st
     country = [_country_numbers(reader, own, countries) for (_, reader), own in zip(layers, arrays, strict=True)]
     answering = [np.zeros(reader.location_count + 1, np.bool_) for _, reader in layers]
     named, found = list(kinds), {}
+    names: list[str | None] = [None, *countries]
+    moved: dict[Literal[4, 6], dict[CountryChange, int]] = {4: {}, 6: {}}
     for family in _FAMILIES:
         sums = _Sums(2 * len(named) ** 2)
         for stretch in walk([reader for _, reader in layers], family):
@@ -99,6 +105,7 @@ def changed_kinds(old: NamedLayers, new: NamedLayers, *, left_out: Collection[st
             # Two gaps have the same country, and so has everything that is compared with itself.
             key = (before.kind * len(named) + after.kind) * 2 + (before.country == after.country)
             sums.add(stretch, key)
+            _count_countries(moved[family], stretch, before, after, before.country != after.country, names)
         found[family] = {
             KindChange(before=named[pair // len(named)], after=named[pair % len(named)], same_country=bool(same)): count
             for key, count in sums.totals().items()
@@ -107,7 +114,10 @@ def changed_kinds(old: NamedLayers, new: NamedLayers, *, left_out: Collection[st
         }
     places = [_answering_places(kinds_of, seen, named) for kinds_of, seen in zip(kind, answering, strict=True)]
     return KindChanges(
-        addresses=found, places_before=_joined(places[: len(old)]), places_after=_joined(places[len(old) :])
+        addresses=found,
+        countries=moved,
+        places_before=_joined(places[: len(old)]),
+        places_after=_joined(places[len(old) :]),
     )
 
 
@@ -134,16 +144,28 @@ def changed_answers(old: LayerPair, new: LayerPair) -> dict[Literal[4, 6], dict[
             size = len(stretch.lo)
             before = _Answers(stretch.slots[:2], answer[:2], country[:2], size)
             after = _Answers(stretch.slots[2:], answer[2:], country[2:], size)
-            differs = np.flatnonzero(before.kind != after.kind)
-            pairs, which = np.unique(before.country[differs] * len(names) + after.country[differs], return_inverse=True)
-            sums = _Sums(len(pairs))
-            sums.add(stretch, which, differs)
-            for at, count in sums.totals().items():
-                came, went = divmod(int(pairs[at]), len(names))
-                change = names[came], names[went]
-                counts[change] = counts.get(change, 0) + count
+            _count_countries(counts, stretch, before, after, before.kind != after.kind, names)
         found[family] = counts
     return found
+
+
+def _count_countries(
+    counts: dict[CountryChange, int],
+    stretch: Stretch,
+    before: "_Answers",
+    after: "_Answers",
+    differs: "np.ndarray[Any, np.dtype[np.bool_]]",
+    names: Sequence[str | None],
+) -> None:
+    """Add the addresses of a stretch that differ by their country before and after; ``names`` are by number."""
+    where = np.flatnonzero(differs)
+    pairs, which = np.unique(before.country[where] * len(names) + after.country[where], return_inverse=True)
+    sums = _Sums(len(pairs))
+    sums.add(stretch, which, where)
+    for at, count in sums.totals().items():
+        came, went = divmod(int(pairs[at]), len(names))
+        change = names[came], names[went]
+        counts[change] = counts.get(change, 0) + count
 
 
 @dataclass(frozen=True, slots=True)

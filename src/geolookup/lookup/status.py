@@ -17,6 +17,7 @@ from geolookup.state.base.parts import SERVICE, has_service, part_of, parts_of, 
 from geolookup.state.base.sqlite import GLANCE_WAIT_S
 from geolookup.state.edits.local import SITES_WAIT
 from geolookup.state.generations.licences import overdue
+from geolookup.state.generations.rolled_back import in_effect
 from geolookup.state.publishing.directory import StateDirectory
 
 _BEHIND = (
@@ -73,6 +74,7 @@ def describe(
         overlay_segments=overlay.segment_count_v4 + overlay.segment_count_v6,
         pending_edits=pending,
         pinned=current.pins,
+        rolled_back=tuple(each.generation for each in in_effect(directory.home, current)),
         held=_held(directory),
         sites_wait=sites_wait,
         problem=None if problem is None else problem[0],

@@ -38,6 +38,19 @@ def country_text(code: str | None) -> str:
     return f"{known.name} ({code})" if known else code or ("no answer" if code is None else "no country")
 
 
+def move_text(before: str | None, after: str | None, share: float) -> str:
+    """The two countries between which a share of answers moved: ``most of them from Poland (PL) to Germany (DE)``.
+
+    Empty if that is not even half of them.
+    """
+    if share < 0.5:
+        return ""
+    where = f"within {country_text(before)}"
+    if before != after:
+        where = f"from {country_text(before)} to {country_text(after)}"
+    return where if share == 1 else f"most of them {where}"
+
+
 class Named(NamedTuple):
     """A country or continent: its GeoNames id, its names by language, and its time zone, empty if it has several."""
 

@@ -224,7 +224,8 @@ class Status:
     none says one. ``age_s`` counts seconds since the sources were last asked with success (``checked_at``), or for
     the embedded default since its own date. ``stale`` is true if that is more than ``max_age_s`` (None: no limit),
     and ``stale_rule`` what then becomes of lookups. Counts are of what is published, those of blocks that
-    say who runs addresses in ``network_blocks``; ``pinned`` are generations.
+    say who runs addresses in ``network_blocks``; ``pinned`` are generations, and so
+    are those ``rolled_back`` of which an update that brings most of it back is held.
     ``problem`` says why a newer publish could not be opened, and ``problem_since_s`` for how many seconds that has
     been so; both are None while all is well. ``temporary`` is true while there is no state, and the countries
     that were asked for instead serve. ``pending_edits`` is None if edits.db cannot be read, or is locked. ``reader``
@@ -255,6 +256,7 @@ class Status:
     overlay_segments: int
     pending_edits: int | None
     pinned: tuple[int, ...]
+    rolled_back: tuple[int, ...]
     held: str | None
     problem: str | None
     problem_since_s: float | None

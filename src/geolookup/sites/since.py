@@ -91,6 +91,8 @@ class Conflict:
         """Who did what."""
         if self.line is None:
             return "the service changed it"
+        if self.line.undoes:  # what stands is not theirs
+            return f"{self.line.who} undid a change of it"
         verb = "deleted" if self.theirs is None else "added" if self.base is None and self.is_known else "changed"
         return f"{self.line.who} {verb} it"
 

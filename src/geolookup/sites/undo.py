@@ -27,10 +27,10 @@ _MOST_NAMED = 20
 class Undone:
     """The steps that undo in their order, and ``notes`` on everything that stays as it is.
 
-    ``put_back`` says of names of sites and of places of VRFs, which no edit tells, what they are again. ``edits`` and
-    ``steps`` are those that were to be undone; both are empty if there is nothing. ``elsewhere`` are the addresses that
-    blocks do not get as they come back. ``places`` are the geolocations that differ by their locid, each before it and
-    after it, None where it is not there; ``names`` those of their sites.
+    ``put_back`` says of names of sites and of places of VRFs, which no edit tells, what they are again; ``vrfs`` counts
+    the latter. ``edits`` and ``steps`` are those that were to be undone; both are empty if there is nothing.
+    ``elsewhere`` are the addresses that blocks do not get as they come back. ``places`` are the geolocations that
+    differ by their locid, each before it and after it, None where it is not there; ``names`` those of their sites.
     """
 
     changes: tuple[Change, ...]
@@ -39,6 +39,7 @@ class Undone:
     edits: tuple[int, ...]
     steps: tuple[Step, ...]
     elsewhere: Elsewhere
+    vrfs: int
     places: Mapping[int, tuple[Geolocation | None, Geolocation | None]]
     names: Mapping[int, str]
 
@@ -146,7 +147,7 @@ def undo(
         found = take_back(editor, {locid: target.layer.get(locid) for locid in touched}, names)
         made = _make(editor, session, [*found, *_changes(editor, target, touched, session.forgotten(), before)])
         put_back = _put_names_back(session, steps)
-        put_back += _put_vrfs_back(session, steps, target.notes)
+        of_vrfs = _put_vrfs_back(session, steps, target.notes)
         if steps:
             session.steps.undone([each.number for each in steps], by=session.step, whole=whole)
         after = custom_layer(editor)
@@ -156,7 +157,8 @@ def undo(
         was_named, names = names, {locid: name for name, locid in editor.sites().items()}
     return Undone(
         changes=made,
-        put_back=tuple(put_back),
+        put_back=(*put_back, *of_vrfs),
+        vrfs=len(of_vrfs),
         notes=tuple(target.notes),
         edits=tuple(row.id for row in rows),
         steps=tuple(steps),

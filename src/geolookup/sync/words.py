@@ -5,6 +5,7 @@ from typing import Any
 
 from geolookup.base.text import addresses, percent, plain
 from geolookup.base.text import count as count  # handed on: to those who word something
+from geolookup.model.continents import move_text
 from geolookup.model.precedence import relation
 from geolookup.model.reports import Status
 from geolookup.model.types import IPBlock
@@ -51,8 +52,15 @@ def changes(difference: Mapping[str, Any] | None) -> list[str]:
     found = row_changes(difference)
     # Of what was rolled back, and of several changed sources, it is not counted.
     if difference and found and (moved := difference.get("addresses_whose_country_changed")):
-        found.append(f"country changed for {v4_and_v6(int(moved['ipv4']), int(moved['ipv6']))}")
+        found.append(f"country changed for {v4_and_v6(int(moved['ipv4']), int(moved['ipv6']))}{moved_most(moved)}")
     return found
+
+
+def moved_most(moved: Mapping[str, Any]) -> str:
+    """Between which countries most of these addresses moved, behind a comma; empty if that is not known."""
+    most = moved.get("most")
+    told = move_text(most["from"], most["to"], most["share"]) if most else ""
+    return f", {told}" if told else ""
 
 
 def v4_and_v6(v4: int, v6: int) -> str:

@@ -90,7 +90,11 @@ def test_a_nightly_refresh_ends_with_3_and_a_preview_says_so_before(
     found = asked_json(capsys, "refresh", "--json", code=3)
     assert re.search(AGAIN, json.dumps(found))
     assert "decide-on-the-list" in json.dumps(found)
-    assert re.search(AGAIN, asked(capsys, "status"))
+    told = asked(capsys, "status")
+    assert re.search(AGAIN, told)
+    assert "rolled back:" in told
+    assert "generation 2: an update that brings most of it back is held" in told
+    assert asked_json(capsys, "status", "--json")["rolled_back"] == [2]
 
 
 def test_a_list_without_the_error_is_published_and_one_that_has_it_again_later_is_held(

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from geolookup.model.types import PROVISIONAL_LOCID
+from geolookup.state.base import actor
 from tests.cli.edits.test_custom import Command
 from tests.support.data.states import place, publish
 from tests.support.data.stations import acknowledge
@@ -116,7 +117,7 @@ def test_any_step_is_undone_or_what_it_did_to_one_site_and_an_undo_too(
     assert "Here" in command("custom", "undo", "--step", str(undo), "--run")
     assert "Here" in command("custom", "list")
     command("custom", "undo", "--step", str(undo), exits=2)
-    assert f"step {undo} of the history is undone already" in command.error
+    assert f"already undone by {actor.who()}, 20" in command.error
     command("custom", "undo", "--step", "4711", exits=2)
     assert "step 4711 of the history changed no site" in command.error
     for options in (("--step", "1", "--last", "2"), ("--site", "Here")):

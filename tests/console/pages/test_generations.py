@@ -12,6 +12,7 @@ from geolookup.console.pages import generations as page
 from geolookup.model.errors import HeldError
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
+from geolookup.state.base.actor import who
 from geolookup.sync.opening import open_editor
 from geolookup.sync.pull.accept import accept
 from tests.console.files_console import HOSTILE, FilesConsole
@@ -190,7 +191,8 @@ def test_a_version_says_for_how_many_addresses_the_country_changed(files: FilesC
     row = visitor.get("/generations").text
     assert (
         "another country, or none before or after, "
-        "for 5,376 IPv4 addresses (56,320 have an answer now) and 0 of IPv6<br>" in row
+        "for 5,376 IPv4 addresses (56,320 have an answer now) and 0 of IPv6, "
+        "most of them from no answer to Germany (DE)<br>" in row
     )
 
 
@@ -214,6 +216,7 @@ def test_the_start_says_that_many_answers_changed_their_country(files: FilesCons
     accept(files.directory, held.value.digest)
     text = visitor.get("/").text
     assert "gave 100% of the IPv4 addresses with an answer another country" in text
+    assert "or a first one, most of them from Germany (DE) to Poland (PL)" in text
     assert '<a href="/generations/diff?look=only">Look whether that is right</a>' in text
 
 
@@ -229,6 +232,27 @@ def test_an_answer_says_what_it_was_before_and_leads_to_what_else_changed(
     assert "<h1>Correct 20.0.7.0/24</h1>" in form
     assert 'name="city" value="Town 7"' in form
     assert "See what else changed" not in visitor.get("/?q=20.0.8.1").text
+    more = visitor.get("/?q=20.0.200.1").text
+    assert re.search(r"More is known since <time[^>]*>20[^<]*</time>: before, the answer was not known\.", more)
+
+
+def test_an_answer_that_was_rolled_back_or_only_got_more_exact_is_not_put_back(
+    files: FilesConsole, visitor: Visitor
+) -> None:
+    visitor.post("/generations", data=form_of(visitor.get("/generations/diff?old=2&new=1").text, "Roll back to this"))
+    text = visitor.get("/?q=20.0.7.1").text
+    assert re.search(rf"Rolled back by {who()} at <time[^<]*</time>: before, the answer was Ville 7, FR\.", text)
+    assert "Put back" not in text
+    files.write(200)
+    lines = (files.folder / "towns.csv").read_text("utf-8").replace("DE,Town 7,1.5,2.5", "DE,,,")
+    (files.folder / "towns.csv").write_text(lines.replace("Town 9,", "Stadt 9,"), encoding="utf-8")
+    files.sync()
+    (files.folder / "towns.csv").write_text(lines.replace("DE,,,", "DE,Ville 7,1.5,2.5"), encoding="utf-8")
+    files.sync()
+    text = visitor.get("/?q=20.0.7.1").text
+    assert re.search(r"More is known since <time[^<]*</time>: before, the answer was DE\.", text)
+    assert "Put back" not in text
+    assert "Put back Stadt 9, DE" in visitor.get("/?q=20.0.9.1").text
 
 
 def test_a_page_that_was_overtaken_goes_nowhere(files: FilesConsole, visitor: Visitor) -> None:

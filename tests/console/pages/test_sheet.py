@@ -259,7 +259,7 @@ def test_an_undo_says_what_will_be_and_what_is_now_without_numbers_of_edits(
     rows = re.findall(r'data-label="What"><div>([^<]*).*?data-label="Outcome">([^<]*)', done.text, re.DOTALL)
     me = who()
     assert rows[:2] == [
-        ("change taken back", f"undoes a change by {me}, "),
+        ("undone", f"undoes a change by {me}, "),
         ("place changed", f"undone by {me}, "),
     ]
     with open_editor(console.home) as editor, editor.transaction():
@@ -382,6 +382,41 @@ def test_one_site_of_a_sheet_is_undone_alone(console: RunningConsole, visitor: V
     assert "Łódź office<" not in visitor.get("/custom").text
 
 
+def test_a_part_that_was_undone_is_told_as_a_part(console: RunningConsole, visitor: Visitor) -> None:
+    third = "Gdańsk port,PL,PM,Gdańsk,,54.3,18.6,,,12.9.0.0/24\n"
+    visitor.post("/custom/sheet", data={**hidden(upload(visitor, HEAD + LODZ + LYON + third).text), "step": "apply"})
+    with open_editor(console.home) as editor:
+        names = editor.sites()
+
+    def made() -> dict[str, str]:
+        (row,) = (each for each in rows_of(visitor.get("/history").text) if each["From"] == "sheet sites.csv")
+        return row
+
+    alone = f"{made()['link']}&site={names['Lyon']}"
+    again = visitor.get(alone).text
+    undone(visitor, alone)
+    assert made()["Outcome"].startswith(f"1 of 3 undone by {who()}, ")
+    assert re.search(r"Lyon [^Ł]*undone by", made()["What"])
+    assert (made()["What"].count("undone by"), made()["What"].count("Undo this alone")) == (1, 2)
+    refused = visitor.post("/custom/undo", data=hidden(again))
+    assert (refused.status_code, "Something else was changed meanwhile" in refused.text) == (409, True)
+    undid = rows_of(visitor.get("/history").text)[0]
+    assert undid["What"].strip().startswith("undone: the site is gone again")
+    undone(visitor, undid["link"])
+    assert made()["Outcome"] == "saved", "it is there again"
+    last = visitor.get(made()["link"]).text
+    undone(visitor, made()["link"])
+    assert made()["Outcome"].startswith(f"undone by {who()}, ")
+    assert "undone by" not in made()["What"]
+    refused = visitor.post("/custom/undo", data=hidden(last))
+    assert re.search(rf"already undone by {who()}, 20", refused.text)
+    all_of_it = rows_of(visitor.get("/history").text)[0]
+    assert re.match(r"\s*3 × undone: the site is gone again", all_of_it["What"])
+    undone(visitor, f"{all_of_it['link']}&site={names['Łódź office']}")
+    outcome = rows_of(visitor.get("/history").text)[1]["Outcome"]
+    assert re.match(r"1 of 3 undone by .*undoes a change by ", outcome, re.DOTALL), outcome
+
+
 def test_a_sheet_may_add_and_change_sites_and_leave_the_others_alone(console: RunningConsole, visitor: Visitor) -> None:
     visitor.post("/custom/sheet", data={**hidden(upload(visitor, HEAD + LODZ + LYON).text), "step": "apply"})
     with open_editor(console.home) as editor:
@@ -416,7 +451,7 @@ def test_a_sheet_may_add_and_change_sites_and_leave_the_others_alone(console: Ru
     alone = visitor.post("/custom/sheet", data={**hidden(some.text.partition("Only add")[0]), "absent": "stay"}).text
     assert "changes made" in visitor.post("/custom/sheet", data={**hidden(alone), "step": "apply"}).text
     old = upload(visitor, HEAD + LODZ.replace("12.1.0.0/24", "12.1.0.0/25") + LYON + new).text
-    assert "Changed by others since the sheet was made" in old, "the sheet between them said nothing of Lyon"
+    assert "Changed since the sheet was made" in old, "the sheet between them said nothing of Lyon"
 
 
 def form_of_undo(visitor: Visitor) -> dict[str, str]:

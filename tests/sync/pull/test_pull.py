@@ -189,7 +189,8 @@ def test_a_shrink_is_held_beyond_the_guard_and_published_within(home: str, perce
             assert report.difference["geolocations"] == {"added": 0, "removed": percent, "changed": 0}
             assert report.difference["blocks"] == {"added": 0, "removed": 2 * percent, "changed": 0}
             moved = report.difference["addresses_whose_country_changed"]
-            assert moved == {"ipv4": 256 * percent, "ipv6": str(percent << 80)}
+            most = {"from": "DE", "to": None, "share": 1.0}
+            assert moved == {"ipv4": 256 * percent, "ipv6": str(percent << 80), "most": most}
             return
         with pytest.raises(HeldError) as caught:
             pull(directory, settings)

@@ -214,6 +214,10 @@ def status(as_json: bool, check: bool, max_age: str | None, fingerprint: bool) -
         ("source " + source.name, _source_line(source, bundled=found.source == BUNDLED)) for source in found.sources
     ]
     lines += [("source " + source.name, _never_line(source)) for source in never]
+    lines += [
+        ("rolled back", f"generation {number}: an update that brings most of it back is held")
+        for number in found.rolled_back
+    ]
     if found.pinned:
         lines.append(("pinned", ", ".join(f"generation {number}" for number in found.pinned)))
     if found.held:

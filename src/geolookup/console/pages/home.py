@@ -7,6 +7,7 @@ from geolookup.console.console import Console
 from geolookup.model.reports import Status
 from geolookup.state.publishing.catalogue import Generations, KeptGeneration
 from geolookup.state.publishing.directory import StateDirectory
+from geolookup.sync.words import moved_most
 
 #: The share of answers with another country from which on a person should look, also where nothing is held for it.
 _MANY_MOVED = 0.1
@@ -41,7 +42,7 @@ def home(console: Console) -> dict[str, Any] | None:
         "failed_at": None if failed is None else failed.at,
         "troubles": [
             *_troubles(status, kept),
-            *_rolled_back(directory.require_current().generation, kept),
+            *_rolled_back(status),
             *_moved(directory),
             *_of_sites(layer.decide, len(layer.findings)),
         ],
@@ -74,12 +75,12 @@ def _troubles(status: Status, kept: list[KeptGeneration]) -> list[Trouble]:
     return found
 
 
-def _rolled_back(served: int, kept: list[KeptGeneration]) -> list[Trouble]:
+def _rolled_back(status: Status) -> list[Trouble]:
     """The newer version that was rolled back, if an older one answers."""
-    newer = [each.number or 0 for each in kept if each.refused and not each.held]
-    if max(newer, default=0) <= served:
+    served, newer = status.generation, max(status.rolled_back, default=0)
+    if newer <= served:
         return []
-    text = f"Version {served} answers: version {max(newer)} was rolled back, and an update that repeats it asks first"
+    text = f"Version {served} answers: version {newer} was rolled back, and an update that repeats it asks first"
     return [Trouble(text=text, remedy="See the versions", path="/generations")]
 
 
@@ -87,13 +88,15 @@ def _moved(directory: StateDirectory) -> list[Trouble]:
     """The share of the answers that have another country since the version that is served, if it is large."""
     served = directory.require_current()
     difference = directory.report(served.generation)["report"].get("difference") or {}
-    moved = int((difference.get("addresses_whose_country_changed") or {}).get("ipv4", 0))
+    changed = difference.get("addresses_whose_country_changed") or {}
+    moved = int(changed.get("ipv4", 0))
     answered = int((served.published.get("rows") or {}).get("addresses_v4", 0))
     if not answered or moved < _MANY_MOVED * answered:
         return []
     share = f"{min(moved / answered, 1):.0%}"
     text = (
-        f"Version {served.generation} gave {share} of the IPv4 addresses with an answer another country, or a first one"
+        f"Version {served.generation} gave {share} of the IPv4 addresses with an answer another country, or a first "
+        f"one{moved_most(changed)}"
     )
     return [Trouble(text=text, remedy="Look whether that is right", path="/generations/diff?look=only")]
 

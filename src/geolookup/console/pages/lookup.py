@@ -124,7 +124,9 @@ def _answer(console: Console, block: IPBlock, *, vrf: str, why: bool) -> dict[st
     explained, whole = geo.explain(block.startip) if why or at_once else None, found_block
     since = None if explained is None else explained.since
     own = match is not None and match.layer == "custom"
-    before = None if own or since is None or since.generation_before is None else since.before
+    before = None if since is None or since.generation_before is None else since.before
+    went_back = since is not None and (since.generation or 0) < (since.generation_before or 0)
+    is_gain = before is None or (match is not None and _is_within(match, before))
     if match is not None and match.layer == "default":
         whole = geo.with_snapshot(lambda snapshot: _of_source(snapshot, found_block))
     return {
@@ -138,7 +140,11 @@ def _answer(console: Console, block: IPBlock, *, vrf: str, why: bool) -> dict[st
         "has_coordinates": place is not None and place.latitude is not None and place.longitude is not None,
         **folded,
         "explained": explained,
-        "put_back": "" if before is None else _correct(whole, before, vrf),
+        "rolled_back": console.directory().edits.rolled_back().get(since.generation_before or 0)
+        if since and went_back
+        else None,
+        "is_gain": is_gain,
+        "put_back": "" if own or before is None or is_gain or went_back else _correct(whole, before, vrf),
         "correct": _correct(whole, match, vrf),
         "spans_sites": whole != found_block,
         "correct_one": _correct(block, match, vrf),
@@ -189,6 +195,12 @@ def _listed(console: Console, found: Pasted, vrf: str) -> dict[str, Any]:
         "add_to": "" if vrf else site_of(texts, "/custom", left=left),
         "move_to": "" if vrf or not taken else site_of(map(block_text, blocks), "/custom", move="yes", left=left),
     }
+
+
+def _is_within(match: Match, before: Match) -> bool:
+    """True if an answer has all that was known before, and more."""
+    now = match.geolocation.fields()
+    return all(value in (now[name], "", None) for name, value in before.geolocation.fields().items())
 
 
 def _of_source(snapshot: Snapshot, block: IPBlock) -> IPBlock:

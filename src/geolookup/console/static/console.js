@@ -158,7 +158,7 @@ const two = (number) => String(number).padStart(2, "0");
 document.addEventListener("htmx:load", () => {
   for (const each of document.querySelectorAll("time")) {
     const at = new Date(each.dateTime);
-    each.textContent = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${two(at.getHours())}:${two(at.getMinutes())}`;
+    each.textContent = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${two(at.getHours())}:${two(at.getMinutes())}${each.textContent.length > 16 ? `:${two(at.getSeconds())}` : ""}`;
   }
   document.getElementById("zone").textContent = Intl.DateTimeFormat().resolvedOptions().timeZone;
 });

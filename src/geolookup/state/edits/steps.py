@@ -11,6 +11,7 @@ from sqlite3 import Connection
 from typing import Any, NamedTuple
 
 from geolookup.model.errors import EditError
+from geolookup.settings.times import shown
 from geolookup.state.base.actor import who
 from geolookup.state.base.sqlite import by_name
 from geolookup.state.edits.outbox.payload import read_content
@@ -51,13 +52,15 @@ class Line:
     """A line of the history that changed a geolocation, or (``vrf`` and ``name``) a place of a VRF; or gave names.
 
     ``place`` is its number here by now, 0 of names. ``names`` are as those of a `Step`, ``was_zone`` is the time zone
-    that a place of a VRF had. ``who`` did it at ``at``, ``via`` says from where.
+    that a place of a VRF had. ``who`` did it at ``at``, ``via`` says from where; it is part of a step that ``undoes``
+    another one.
     """
 
     number: int
     at: str
     who: str
     via: str
+    undoes: bool
     place: int
     before: Content | None
     after: Content | None
@@ -87,6 +90,7 @@ class Step:
 #: The last applies that are kept of each VRF, and of the global table.
 _MOST_APPLIES = 50
 _APPLIED = "applied:"
+_LINES = "SELECT history.*, undoes FROM history LEFT JOIN steps ON steps.id = step"
 
 
 class Steps:
@@ -100,10 +104,11 @@ class Steps:
         """The lines of other steps that changed the layer or names: with numbers above ``after``, younger than the
         moment ``since``; all, or those of one ``place``. The oldest first.
         """
-        sql = "SELECT * FROM history WHERE id > ? AND at > ? AND step IS NOT NULL AND step IS NOT ?"
+        sql = f"{_LINES} WHERE history.id > ? AND at > ? AND step IS NOT NULL AND step IS NOT ?"
         if place is not None:
             sql += " AND place IN (SELECT ?4 UNION SELECT former FROM renumbered WHERE place = ?4)"
-        found = self._database.execute(f"{sql} ORDER BY id", (after, since, self._own, *([place] if place else [])))
+        given = (after, since, self._own, *([place] if place else []))
+        found = self._database.execute(f"{sql} ORDER BY history.id", given)
         lines = [self._line(row) for row in by_name(found) if row["before"] is not None or row["after"] is not None]
         return [line for line in lines if place in (None, line.place)]
 
@@ -177,7 +182,9 @@ class Steps:
         if not (step.changes or step.vrfs or step.names):
             raise EditError(f"step {number} of the history changed no site: there is nothing to undo")
         if not self._stands(number):
-            raise EditError(f"step {number} of the history is undone already")
+            sql = "SELECT who, at FROM history WHERE step = (SELECT undone_by FROM steps WHERE id = ?)"
+            by, at = self._database.execute(sql, (number,)).fetchone() or (None, "")
+            raise EditError(f"already undone by {by or 'somebody'}, {shown(at)}")
         if place is None:
             return step, True
         changes, vrfs = (tuple(each for each in lines if each.place == place) for lines in (step.changes, step.vrfs))
@@ -195,7 +202,7 @@ class Steps:
         self._database.execute("UPDATE steps SET undoes = ? WHERE id = ?", (steps[0] if steps else 0, by))
 
     def _read(self, number: int) -> Step:
-        sql = "SELECT * FROM history WHERE step = ? ORDER BY id"
+        sql = f"{_LINES} WHERE step = ? ORDER BY history.id"
         lines = [self._line(row) for row in by_name(self._database.execute(sql, (number,)))]
         names: dict[str, tuple[Named | None, Named | None]] = {}
         for name, (was, became) in (each for line in lines for each in line.names.items()):
@@ -230,6 +237,7 @@ class Steps:
             at=row["at"],
             who=row["who"] or "somebody",
             via=row["via"] or "",
+            undoes=row["undoes"] is not None,
             place=0 if row["place"] is None else self.now(row["place"], number),
             vrf=whose.get("vrf", ""),
             name=whose.get("name", ""),

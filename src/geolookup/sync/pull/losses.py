@@ -6,7 +6,7 @@ It is asked wherever default data is published: by pulls of any source, and befo
 import os
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from geolookup.base.text import addresses, count
 from geolookup.index.compare import AnswerKind, KindChange, KindChanges, NamedLayers, changed_kinds
@@ -46,16 +46,19 @@ class Verdict:
     losses: tuple[Loss, ...]
     changes: KindChanges
 
-    def addresses_whose_country_changed(self) -> dict[Family, int]:
-        """The addresses of each family with another country than before; no answer counts as one of its own."""
-        return {
-            family: sum(
-                number
-                for change, number in found.items()
-                if not change.same_country or (change.before.fields is None) != (change.after.fields is None)
-            )
-            for family, found in self.changes.addresses.items()
-        }
+    def addresses_whose_country_changed(self) -> dict[str, Any]:
+        """The addresses of each family with another country than before, for a report; no answer counts as one.
+
+        ``most`` says between which two countries the largest part goes, and its share of IPv4, else of IPv6.
+        """
+        four, six = (self.changes.countries[family] for family in (4, 6))
+        told: dict[str, Any] = {"ipv4": sum(four.values()), "ipv6": str(sum(six.values()))}
+        pairs = four or six
+        if pairs:
+            before, after = max(pairs, key=lambda pair: pairs[pair])
+            share = round(pairs[before, after] / sum(pairs.values()), 4)
+            told["most"] = {"from": before, "to": after, "share": share}
+        return told
 
 
 def judge(
@@ -76,7 +79,10 @@ def judge(
     :raises IndexDamagedError: if a file's segments or locations cannot be followed
     """
     if _is_one_file(old, new):
-        return Verdict(losses=(), changes=KindChanges(addresses={4: {}, 6: {}}, places_before={}, places_after={}))
+        return Verdict(
+            losses=(),
+            changes=KindChanges(addresses={4: {}, 6: {}}, countries={4: {}, 6: {}}, places_before={}, places_after={}),
+        )
     changes = changed_kinds(old, new, left_out=left_out)
     found: list[Loss] = []
     aside = " but that of the bundled registry data" if left_out else ""

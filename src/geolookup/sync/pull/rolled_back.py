@@ -6,7 +6,7 @@ from collections.abc import Collection
 from geolookup.base.text import plain, short_v6
 from geolookup.index.compare import NamedLayers, Return, returning
 from geolookup.index.reader import IndexReader
-from geolookup.model.continents import country_text
+from geolookup.model.continents import move_text
 from geolookup.settings.times import shown
 from geolookup.state.base.current import Published, index_path
 from geolookup.state.generations.recovery import numbered
@@ -56,9 +56,7 @@ def _loss(
         if 2 * number > of:
             some = "all" if number == of else f"{plain(number)} of the"
             counted = f"{plain(of)} IPv4 addresses" if family == 4 else f"{short_v6(of)} of IPv6"
-            said = (
-                f"it brings back the {what} of {some} {counted} that {_who(directory, each.generation)} ({_most(back)})"
-            )
+            said = f"it brings back the {what} of {some} {counted} that {_who(directory, each.generation)}{_most(back)}"
             owners: dict[str | None, int] = {}
             for one, count in back.items():
                 owners[one.source] = owners.get(one.source, 0) + count
@@ -72,11 +70,9 @@ def _most(back: dict[Return, int]) -> str:
     pairs: dict[tuple[str | None, str | None], int] = {}
     for one, count in back.items():
         pairs[one.kept, one.away] = pairs.get((one.kept, one.away), 0) + count
-    kept, away = max(pairs, key=lambda pair: pairs[pair])
-    some = "" if len(pairs) == 1 else "most of them "
-    if kept == away:
-        return f"{some}within {country_text(kept)}"
-    return f"{some}from {country_text(kept)} to {country_text(away)}"
+    most = max(pairs, key=lambda pair: pairs[pair])
+    told = move_text(*most, pairs[most] / sum(pairs.values()))
+    return f" ({told})" if told else ""
 
 
 def _who(directory: StateDirectory, generation: int) -> str:

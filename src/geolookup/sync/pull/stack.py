@@ -285,5 +285,4 @@ class _Guard:
         for name in self._moving if len(self._moving) == 1 else ():
             difference = self._results[name].report.difference
             if difference is not None and "addresses_whose_country_changed" not in difference:
-                found = verdict.addresses_whose_country_changed()
-                difference["addresses_whose_country_changed"] = {"ipv4": found[4], "ipv6": str(found[6])}
+                difference["addresses_whose_country_changed"] = verdict.addresses_whose_country_changed()

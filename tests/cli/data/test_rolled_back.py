@@ -11,7 +11,7 @@ from geolookup.state.publishing.directory import StateDirectory
 from tests.support.users.in_process import asked, asked_json, said
 
 POLAND, GERMANY = "PL,Warszawa", "DE,Berlin"
-AGAIN = r"it brings back the answers of (\S+ ?\S*?) ([\d,]+) IPv4 addresses that \S+ rolled back at \S+ \S+"
+AGAIN = r"it brings back the answers of (all|\S+ of the) ([\d,]+) IPv4 addresses that \S+ rolled back at \S+ \S+"
 
 
 class World:
@@ -213,6 +213,23 @@ def test_to_go_forward_again_ends_it_for_older_ones_too(world: World, capsys: py
     world.write(rows=2)  # back to Poland by a list: nobody rolled that back
     asked(capsys, "sync")
     assert country(capsys) == "PL"
+
+
+def test_to_go_back_to_the_bundled_countries_lasts_too(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.sources()
+    asked(capsys, "sync", "--bundled")
+    world.sources("list")
+    world.write(GERMANY)
+    asked(capsys, "sync")
+    asked(capsys, "generations", "rollback", "--yes")
+    world.write(GERMANY, rows=1)
+    told = said(capsys, "sync", code=3)
+    assert re.search(AGAIN, told), told
+    assert world.served == 1
+    asked(capsys, "sync", "--accept", re.search(r"--accept (\w+)", told)[1])  # type: ignore[index]
+    assert country(capsys) == "DE"
+    world.write(GERMANY, rows=2)
+    asked(capsys, "sync")
 
 
 def test_what_was_rolled_back_is_compared_when_it_is_packed(

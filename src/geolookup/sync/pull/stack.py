@@ -121,9 +121,15 @@ def _decide(pull: Pull, results: Sequence[Result], *, given: bool) -> StackChang
     old = served_layers(pull) if served else {}
     for name, layer in old.items():  # one that is configured no more goes on in the old stack
         layers.setdefault(name, layer)
-    if pull.current is None or not served or not wanted:
+    if pull.current is None or not wanted:
         return change
     guard = _Guard(pull, results, layers, old, served)
+    if not served:  # the embedded default is no baseline; but a person may have gone back to it
+        losses = guard.losses(wanted)
+        for result in results if losses else ():
+            result.reasons = tuple(loss.reason for loss in losses)
+            result.ends = tuple(number for loss in losses for number in loss.ends)
+        return replace(change, names=[]) if losses else change
     if wanted == served or not given:
         guard.hold_snapshots()
     if wanted != served and not given and refusal_of_stack(wanted) in pull.current.refused:
@@ -237,6 +243,9 @@ class _Guard:
                 new = [
                     (name, opened.enter_context(IndexReader.open(f"{self._tried[name].path}/index"))) for name in placed
                 ]
+                undone = judge_returning(pull.directory, found, new, moving=self._moving)
+                if not self._served:
+                    return tuple(undone)
                 networks = self._judge_networks(names, opened)
                 verdict = judge(
                     pull.settings,
@@ -246,7 +255,6 @@ class _Guard:
                     moving=self._moving,
                     lenient=[name for name in self._moving if self._results[name].lenient],
                 )
-                undone = judge_returning(pull.directory, found, new, moving=self._moving)
         except IndexFileError as error:
             # The guard by rows has the counts that CURRENT holds.
             text = f"the difference of all answers is not known: {error}"

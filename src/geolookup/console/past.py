@@ -50,8 +50,9 @@ class Past:
 
     def _deed(self, lines: Sequence[Line]) -> Deed:
         sites = [*dict.fromkeys(line["locid"] for line in lines if line["locid"] is not None)]
-        undone = {(each["who"], each["at"]): each for line in lines if (each := line["undone"])}
-        of = [{line["locid"] for line in lines if line["undone"] == each} - {None} for each in undone.values()]
+        gone = [line for line in lines if line["undone"] and "again" not in line["undone"]]
+        undone = {(line["undone"]["who"], line["undone"]["at"]): line["undone"] for line in gone}
+        of = [{line["locid"] for line in gone if line["undone"] == each} - {None} for each in undone.values()]
         changing = [line for line in lines if not line["undone"] and any(_parts(line))]
         since = [self._since(line) for line in changing] if len(sites) == 1 else []
         blocked = bool(since) and None not in since

@@ -176,8 +176,9 @@ def did(line: Mapping[str, Any]) -> str:
     """The word of a line of the history."""
     what = str(line["what"])
     if line["undoes"]:  # by one word, whatever it takes to undo it
-        gone = line["what"] not in (SITES, VRF_PLACE) and line["after"] is None
-        return f"undone{': the site is gone again' if gone else ''}"
+        if line["what"] == SITES or None not in (line["before"], line["after"]):
+            return "undone"
+        return f"undone: the site is {'gone' if line['after'] is None else 'there'} again"
     if (
         what == SITES
         and len({frozenset(name for name, of in line[side].items() if of) for side in ("before", "after")}) == 1

@@ -53,7 +53,7 @@ def wrong(world: World, capsys: pytest.CaptureFixture[str]) -> World:
     asked(capsys, "sync")
     world.write(GERMANY, rows=1)
     asked(capsys, "sync")
-    asked(capsys, "generations", "rollback", "--yes")
+    asked(capsys, "generations", "rollback", "--yes", "--reason", "Poland is wrong")
     assert world.served == 1
     return world
 
@@ -70,7 +70,7 @@ def test_the_next_list_with_the_same_error_is_held_and_accepting_it_ends_the_rol
     found = re.search(AGAIN, told)
     assert found is not None, told
     assert found.groups() == ("all", "65,792")  # the /16, and the row of the list that was rolled back
-    assert "(most of them from Poland (PL) to Germany (DE))" in told
+    assert "Z: 'Poland is wrong' (most of them from Poland (PL) to Germany (DE))" in told
     assert country(capsys) == "PL"
     assert re.search(f"why: +{AGAIN}", asked(capsys, "generations", "show", "held"))
     told = asked(capsys, "history")

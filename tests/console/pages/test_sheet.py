@@ -413,8 +413,11 @@ def test_a_part_that_was_undone_is_told_as_a_part(console: RunningConsole, visit
     all_of_it = rows_of(visitor.get("/history").text)[0]
     assert re.match(r"\s*3 × undone: the site is gone again", all_of_it["What"])
     undone(visitor, f"{all_of_it['link']}&site={names['Łódź office']}")
-    outcome = rows_of(visitor.get("/history").text)[1]["Outcome"]
-    assert re.match(r"1 of 3 undone by .*undoes a change by ", outcome, re.DOTALL), outcome
+    back, outcome = (rows_of(visitor.get("/history").text)[at] for at in (0, 1))
+    assert back["What"].strip().startswith("undone: the site is there again")
+    assert re.match(r"1 of 3 undone by .*undoes a change by ", outcome["Outcome"], re.DOTALL), outcome
+    assert made()["Outcome"].startswith(f"2 of 3 undone by {who()}, "), "one is there again"
+    assert re.search(r"Łódź office [^L]*undone by \w+, [-:\d ]+; +that was undone by", made()["What"], re.DOTALL)
 
 
 def test_a_sheet_may_add_and_change_sites_and_leave_the_others_alone(console: RunningConsole, visitor: Visitor) -> None:

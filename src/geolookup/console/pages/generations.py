@@ -44,7 +44,7 @@ def _table(request: AnyRequest, console: Console, status: int = 200, error: str 
     held = [each for each in found if each.held]
     # A status counts the pending edits too: it is asked for only if something is held.
     sources = console.geo().status().sources if held else ()
-    reasons = {source.name: source.problem for source in sources if source.held}
+    reasons = {source.name: wording.reasons(source.problem or "") for source in sources if source.held}
     stack, lines = directory.holding.stack(), console.editor().history(newest=_MOST_LINES)
     kept = sorted((each for each in found if not each.held), key=lambda each: each.number or 0, reverse=True)
     return console.page(
@@ -55,6 +55,7 @@ def _table(request: AnyRequest, console: Console, status: int = 200, error: str 
         brought={each.number: _difference(directory, each) for each in kept},
         decided=_decided(lines),
         rolled_back=next((line for line in reversed(lines) if line["what"] == "rollback"), None),
+        rolled_back_by=directory.edits.rolled_back(),
         held=held,
         reasons=reasons,
         stack_reasons=[] if stack is None else stack.get("reasons", []),

@@ -390,22 +390,23 @@ class Edits:
         with self.transaction() as database:
             insert_history(database, what, outcome, **more)
 
-    def rolled_back(self) -> dict[int, tuple[str, str]]:
-        """Who rolled back each generation last, and at which moment, by its number."""
+    def rolled_back(self) -> dict[int, tuple[str, str, str]]:
+        """Who rolled back each generation last, at which moment, and why ("" if nobody said it), by its number."""
         if not self.exists():
             return {}
         with self.reading() as database:
             sql = (
-                "SELECT json_extract(before, '$.generation'), ifnull(who, 'somebody'), at FROM history "
-                "WHERE what = 'rollback' ORDER BY id"
+                "SELECT json_extract(before, '$.generation'), ifnull(who, 'somebody'), at, "
+                "ifnull(json_extract(after, '$.reason'), '') FROM history WHERE what = 'rollback' ORDER BY id"
             )
-            return {number: (str(who), str(at)) for number, who, at in database.execute(sql)}
+            return {number: (str(who), str(at), str(why)) for number, who, at, why in database.execute(sql)}
 
     def history(self, locids: Collection[int] | None = None, *, newest: int | None = None) -> list[dict[str, Any]]:
         """The lines of the history, oldest first; ``before`` and ``after`` as they were given to `record`.
 
         ``place`` is the number of a line's geolocation on this machine. ``undone`` says ``who`` undid a line, and
-        ``at`` which moment, ``undoes`` the same of the step that a line undoes; None if there is none.
+        ``at`` which moment, and if that was undone for this geolocation alone, ``again`` who did that; ``undoes`` says
+        ``who`` did the step that a line undoes; None if there is none.
 
         :param locids: only the lines about geolocations with these numbers
         :param newest: only so many, the newest
@@ -418,11 +419,13 @@ class Edits:
             where = "" if locids is None else f"WHERE locid IN ({', '.join('?' * len(numbers))})"
             sql = f"SELECT * FROM history {where} ORDER BY id DESC LIMIT ?"  # noqa: S608 - numbers are parameters
             rows = by_name(database.execute(sql, (*numbers, -1 if newest is None else newest)))[::-1]
-            undone, undoes = _undone(database)
+            undone, undoes, whole = _undone(database)
         try:
             for row in rows:
                 step = row["step"]
                 row["undone"] = undone.get((step, None)) or (undone.get((step, row["place"])) if step else None)
+                if (again := undone.get((whole.get(step), row["place"]))) is not None:
+                    row["undone"] = {**row["undone"], "again": again}
                 row["undoes"] = undoes.get(step)
                 for name in ("before", "after"):
                     row[name] = None if row[name] is None else json.loads(row[name])
@@ -435,13 +438,15 @@ class Edits:
 
 def _undone(
     database: sqlite3.Connection,
-) -> tuple[dict[tuple[int, int | None], dict[str, str]], dict[int, dict[str, str]]]:
-    """Who undid each step and when, by its number and the place, None for all of it; and whose step each undoes."""
+) -> tuple[dict[tuple[int | None, int | None], dict[str, str]], dict[int, dict[str, str]], dict[int, int]]:
+    """Who undid each step and when, by its number and the place, None for all of it; whose step each undoes; and which
+    step undid all of each.
+    """
     sql = (
         "SELECT steps.*, place, min(at) AS at, ifnull(who, 'somebody') AS who FROM steps JOIN history ON step = {} "
         "WHERE undoes IS NOT NULL GROUP BY steps.id, place"
     )
-    undone: dict[tuple[int, int | None], dict[str, str]] = {}
+    undone: dict[tuple[int | None, int | None], dict[str, str]] = {}
     whole = dict(database.execute("SELECT id, undone_by FROM steps WHERE undone_by"))
     for row in by_name(database.execute(sql.format("steps.id"))):
         said = {"who": row["who"], "at": row["at"]}
@@ -450,4 +455,4 @@ def _undone(
             undone[row["undoes"], row["place"]] = said
     found = by_name(database.execute(sql.format("steps.undoes")))
     undoes = {row["id"]: {"who": row["who"], "at": row["at"]} for row in found}
-    return undone, undoes
+    return undone, undoes, whole

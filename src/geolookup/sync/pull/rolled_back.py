@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Collection
 
-from geolookup.base.text import plain, short_v6
+from geolookup.base.text import harmless, plain, short_v6
 from geolookup.index.compare import NamedLayers, Return, returning
 from geolookup.index.reader import IndexReader
 from geolookup.model.continents import move_text
@@ -76,8 +76,8 @@ def _most(back: dict[Return, int]) -> str:
 
 
 def _who(directory: StateDirectory, generation: int) -> str:
-    who, at = directory.edits.rolled_back().get(generation, ("somebody", ""))
-    return f"{who} rolled back{f' at {shown(at)}' if at else ''}"
+    who, at, why = directory.edits.rolled_back().get(generation, ("somebody", "", ""))
+    return f"{who} rolled back{f' at {shown(at)}' if at else ''}{f': {harmless(why, 80)!r}' if why else ''}"
 
 
 def gone(directory: StateDirectory, before: Collection[RolledBack]) -> list[str]:

@@ -15,6 +15,8 @@ from geolookup.model.types import Geolocation, IPBlock
 from geolookup.sites.changes import Change, Kind
 from geolookup.sites.site import block_text
 from geolookup.sites.table import SAY_COLUMNS
+from geolookup.state.base.current import Current
+from geolookup.state.base.parts import is_received
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.outbox.operations import Operation
@@ -327,9 +329,10 @@ def _rows(difference: Mapping[str, Any] | None) -> list[str]:
     ]
 
 
-def rolled_back(number: int, before: int) -> str:
+def rolled_back(published: Current, before: int) -> str:
     """The result of a rollback."""
-    if number > before:
+    number = published.generation
+    if number > before or is_received(published.published):
         return f"Version {number} answers now."
     return (
         f"Rolled back: version {number} answers now. It lasts: an update that brings back most of what version "

@@ -127,11 +127,12 @@ def _changed(report: PullReport) -> list[str]:
     return [", ".join(found)] if found else []
 
 
-def served_again(generation: int, before: int, again: str) -> str:
-    """The result of going back to a generation; ``again`` is the command that undoes it."""
+def served_again(generation: int, before: int, again: str, *, lasts: bool) -> str:
+    """The result of going back; ``again`` is the command that undoes it. It ``lasts``, but not on a reader."""
+    held = "An update that brings back most of what that took away is held, whatever else is in it; to"
     return (
-        f"rolled back: generation {generation} answers now. An update that brings back most of what that took away is "
-        f"held, whatever else is in it; to go back to generation {before}: {again}"
+        f"rolled back: generation {generation} answers now. {held if lasts else 'To'} go back to generation {before}: "
+        f"{again}"
     )
 
 

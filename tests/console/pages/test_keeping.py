@@ -41,11 +41,11 @@ def test_times_are_of_the_reader_and_kept_for_programs(console: RunningConsole, 
     path = f"/custom/{locid}"
     kept, said = re.findall(r'<time datetime="([^"]*)">([^<]*)</time>', mine.get(path).text)[0]
     at = datetime.fromisoformat(kept)
-    assert said == f"{at.astimezone():%Y-%m-%d %H:%M}"
+    assert said == f"{at.astimezone():%Y-%m-%d %H:%M:%S}"
     tokyo = console.tab(browser, timezone_id="Asia/Tokyo")
     page = tokyo.page()
     page.goto(console.url + path)
     there = at.astimezone(ZoneInfo("Asia/Tokyo"))
-    assert page.locator("time").first.inner_text() == f"{there:%Y-%m-%d %H:%M}"
+    assert page.locator("time").first.inner_text() == f"{there:%Y-%m-%d %H:%M:%S}"
     assert "Asia/Tokyo" in page.get_by_role("contentinfo").inner_text()
     tokyo.close()

@@ -28,6 +28,7 @@ from geolookup.settings.table import Settings
 from geolookup.settings.times import in_words, shown
 from geolookup.state.base.clock import age_s
 from geolookup.state.base.current import Current
+from geolookup.state.base.parts import is_received
 from geolookup.state.publishing.catalogue import PREVIOUS, SERVED, Generations, KeptGeneration
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync import words
@@ -223,7 +224,7 @@ def rollback(generation: str | None, reason: str, yes: bool, as_json: bool) -> i
     output.emit(
         as_json,
         lambda: {"from": before, **_published_object(published)},
-        words.served_again(published.generation, before, again),
+        words.served_again(published.generation, before, again, lasts=not is_received(published.published)),
     )
     freshness = Freshness(max_age_s=settings.max_age_s, rule=settings.stale)
     if freshness.is_stale(published):

@@ -15,6 +15,7 @@ from geolookup.history.held import held_items
 from geolookup.history.impact import ChangedAnswer
 from geolookup.lookup.asked import read_field
 from geolookup.model.errors import EditError, GeoLookupError, InvalidAddressError
+from geolookup.state.base.parts import is_received
 from geolookup.state.publishing.catalogue import PREVIOUS, SERVED, Generations, KeptGeneration
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.accept import accept
@@ -40,7 +41,7 @@ def table(request: AnyRequest, console: NamedDependency[Console]) -> Html:
 
 def _table(request: AnyRequest, console: Console, status: int = 200, error: str | None = None) -> Html:
     directory = console.directory()
-    found = Generations(directory).kept()
+    current, found = directory.require_current(), Generations(directory).kept()
     held = [each for each in found if each.held]
     # A status counts the pending edits too: it is asked for only if something is held.
     sources = console.geo().status().sources if held else ()
@@ -59,7 +60,8 @@ def _table(request: AnyRequest, console: Console, status: int = 200, error: str 
         held=held,
         reasons=reasons,
         stack_reasons=[] if stack is None else stack.get("reasons", []),
-        served=directory.require_current().generation,
+        served=current.generation,
+        lasts=not is_received(current.published),
         error=error,
     )
 
@@ -107,7 +109,7 @@ def _done(console: Console, form: Form) -> str:
     if form.text("seen") != str(before):
         raise EditError("nothing was changed: first look at what would change, by the link beside the version")
     published = directory.keeping.rollback(number, reason=form.text("reason"), instead_of=before)
-    return wording.rolled_back(published.generation, before)
+    return wording.rolled_back(published, before)
 
 
 @get("/generations/diff", sync_to_thread=True)
@@ -154,6 +156,7 @@ def _diff(
     kept = [each for each in Generations(directory).kept() if each.number is not None]
     return console.page(
         request, "generations_diff.html", status, old=old, new=new, kept=kept[::-1], error=error,
+        lasts=not is_received(directory.require_current().published),
         most=_MOST_ROWS, held=held, undoes=values.pop("undoes", False), **values,
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from geolookup.model.errors import StateError
 from geolookup.state.base.candidate import read_report
 from geolookup.state.base.current import Current, generation_path
-from geolookup.state.base.parts import Part, parts_of, refusal, refusal_of_stack
+from geolookup.state.base.parts import Part, is_received, parts_of, refusal, refusal_of_stack
 from geolookup.state.generations.recovery import numbered
 
 
@@ -28,8 +28,11 @@ class RolledBack:
 
 
 def in_effect(home: str, current: Current) -> list[RolledBack]:
-    """The roll-backs that updates are compared with: of those both generations are kept. The newest comes first."""
-    if not current.refused:
+    """The roll-backs that updates are compared with: of those both generations are kept. The newest comes first.
+
+    There are none on a reader of a fleet, which holds nothing.
+    """
+    if not current.refused or is_received(current.published):
         return []
     kept = numbered(f"{home}/generations")
     steps = [number for number, _ in current.served]

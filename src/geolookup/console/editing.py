@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Final, TypeAlias
@@ -326,14 +326,20 @@ def _read(request: AnyRequest, console: Console, edit: Edit, values: Values) -> 
     blocks = [*dict.fromkeys(found.blocks)]
     values |= {"block": "\n".join(map(block_text, blocks)), LEFT: found.left}
     if edit.has_fields and not any(values[name] for name in FIELD_NAMES):
-        geo = console.geo().in_vrf(edit.vrf(values))
-        values |= known_as(geo.with_snapshot(lambda snapshot: pieces_of(snapshot, blocks, _MOST_PIECES))[0])
+        vrf = edit.vrf(values)
+        taken = {block for laid in console.layer().of_vrf(vrf) for block in laid.place.ipblocks}
+        answers = console.geo().in_vrf(vrf).with_snapshot(lambda snapshot: pieces_of(snapshot, blocks, _MOST_PIECES))
+        values |= known_as(answers[0], taken)
     return _page(request, console, edit, values, note=f"Read {words.count(len(blocks), 'network')} of what was pasted.")
 
 
-def known_as(found: Sequence[Piece]) -> Values:
-    """What the places of those addresses of which one is known have in common, if that is a city."""
-    places = [field_texts(piece.match.geolocation.fields()) for piece in found if piece.match is not None]
+def known_as(found: Sequence[Piece], taken: Collection[IPBlock]) -> Values:
+    """What the places of those addresses of which one is known have in common, if that is a city.
+
+    Networks that are ``taken`` by other sites do not count.
+    """
+    known = (piece.match for piece in found if piece.block not in taken)
+    places = [field_texts(match.geolocation.fields()) for match in known if match is not None]
     common = {name: text for name, text in (places or [{}])[0].items() if all(each[name] == text for each in places)}
     if not common.get("city") or "country" not in common:
         return {}

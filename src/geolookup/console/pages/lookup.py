@@ -6,7 +6,7 @@ from typing import Any
 from litestar import get, post
 from litestar.di import NamedDependency
 
-from geolookup.base.text import network_text
+from geolookup.base.text import addresses, network_text
 from geolookup.columns.counts import Counts
 from geolookup.console.console import Console, Html, Page
 from geolookup.console.editing import known_as
@@ -60,11 +60,13 @@ def look_up(request: AnyRequest, console: NamedDependency[Console]) -> Html:
             found = _sites(console, asked)
             if len(found) == 1:
                 return console.go(f"/custom/{found[0][0].locid}")
-            found = found or ([] if read_pasted(asked).unread else _by_words(console, asked))
+            unread = read_pasted(asked).unread
+            found = found or ([] if unread else _by_words(console, asked))
             values |= {"sites": found[:_MOST_SITES], "more_sites": len(found) if len(found) > _MOST_SITES else 0}
             values["site_vrfs"] = console.layer().vrfs
             if not found:
-                status, values["error"] = 422, f"No site has this in its name or place; {error.told}"
+                status = 422
+                values["error"] = error.told if unread else f"No site has this in its name or place; {error.told}"
         except GeoLookupError as error:
             status, values["error"] = 422, error.told
     return console.page(request, "lookup.html", status, asked=asked, vrf=vrf, vrfs=_vrfs(console), **values)
@@ -180,6 +182,7 @@ def _listed(console: Console, found: Pasted, vrf: str) -> dict[str, Any]:
         if piece.match is not None and piece.match.layer == "custom" and piece.block in free
     ]
     texts, left = [*map(block_text, free)], found.left
+    size = sum(block.last - block.first + 1 for block in blocks)
     return {
         "pieces": found_pieces,
         "left_out": left_out,
@@ -190,8 +193,8 @@ def _listed(console: Console, found: Pasted, vrf: str) -> dict[str, Any]:
         "free": free,
         "taken": taken,
         "covered": covered,
-        "ipv4": sum(block.last - block.first + 1 for block in blocks if block.family == 4),
-        "site_of": site_of(texts, vrf=vrf, left=left, **known_as(found_pieces)),
+        "size": addresses(size) if size > len(blocks) else "",
+        "site_of": site_of(texts, vrf=vrf, left=left, **known_as(found_pieces, owners)),
         "add_to": "" if vrf else site_of(texts, "/custom", left=left),
         "move_to": "" if vrf or not taken else site_of(map(block_text, blocks), "/custom", move="yes", left=left),
     }
@@ -257,11 +260,11 @@ def count_file(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     name = dropped_name(request)
     try:
         vrf = console.settings().vrf
-        found, addresses, text = count_dropped(request, console.geo().in_vrf(vrf))
+        found, listed_alone, text = count_dropped(request, console.geo().in_vrf(vrf))
     except GeoLookupError as error:
         return console.page(request, "count.html", 422, error=error.told, counts=None, name=name)
     is_list = text and not is_log(text)
-    listed = read_pasted(text) if is_list else Pasted(blocks=[IPBlock.parse(each) for each in addresses])
+    listed = read_pasted(text) if is_list else Pasted(blocks=[IPBlock.parse(each) for each in listed_alone])
     values = {**_groups(found), **_listed(console, listed, vrf)}
     return console.page(request, "count.html", error=None, counts=found, name=name, **values)
 

@@ -2,6 +2,7 @@
 
 import itertools
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from geolookup.index import mmdb
 from geolookup.index.builder import IndexBuilder
+from geolookup.index.compare_facts import returning_facts
 from geolookup.index.layout import EMPTY
 from geolookup.index.native import accelerator, open_searcher
 from geolookup.index.reader import IndexReader
@@ -20,6 +22,8 @@ from geolookup.index.walk import walk
 from geolookup.model.addresses import to_text
 from geolookup.model.errors import IndexDamagedError, IndexFileError
 from tests.index.building import ADDRESSES, V4_END, V6_END, around, fields
+from tests.oracle import all_answers
+from tests.support.examples import examples
 
 KEYS = ("city", "country", "a.key")
 PARTS = st.dictionaries(
@@ -61,6 +65,31 @@ def write(path: Path, blocks: list[Row], *, folder: str | None = None) -> None:
         number = builder.add_record(slots.get(row.locid), row.parts)
         builder.add_block(number, row.family, row.first, row.last)  # type: ignore[arg-type]
     builder.write(path)
+
+
+@given(kept=ROWS, away=ROWS, new=st.lists(ROWS, max_size=2), chunk=st.sampled_from((3, 1 << 18)))
+@examples(40)
+def test_facts_that_return_are_counted_as_asking_address_by_address_does(
+    kept: list[Row], away: list[Row], new: list[list[Row]], chunk: int
+) -> None:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch, ExitStack() as opened:
+        patch.setattr("geolookup.index.walk._CHUNK", chunk)
+        readers = []
+        for at, each in enumerate((kept, away, *new)):
+            write(Path(folder, f"{at}"), each)
+            readers.append(opened.enter_context(IndexReader.open(Path(folder, f"{at}"))))
+        found = returning_facts(readers[0], readers[1], readers[2:])
+    for family, end in ((4, V4_END), (6, V6_END)):
+        ends = [(row.first, row.last) for side in (kept, away, *new) for row in side if row.family == family]
+        taken = back = 0
+        for first, last in all_answers.edges(ends, end):
+            was, went, *layers = (
+                {} if (row := winner(side, family, first)) is None else row.parts for side in (kept, away, *new)
+            )
+            comes = {key: part for layer in reversed(layers) for key, part in layer.items()}
+            taken += last - first + 1 if was != went else 0
+            back += last - first + 1 if was != went == comes else 0
+        assert found[family] == (taken, back)  # type: ignore[index]
 
 
 def winner(blocks: list[Row], family: int, address: int) -> Row | None:

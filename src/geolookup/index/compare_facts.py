@@ -60,6 +60,39 @@ def changed_facts(
     return found
 
 
+def returning_facts(
+    kept: "IndexReader", away: "IndexReader", new: "Sequence[IndexReader]"
+) -> dict[Literal[4, 6], tuple[int, int]]:
+    """The addresses of each family whose facts differ from ``kept`` to ``away``, and those that have these in ``new``.
+
+    Of several files the first answers that has a fact.
+
+    :raises IndexDamagedError: if a file's segments or records cannot be followed
+    """
+    readers = [kept, away, *new]
+    tables = []
+    for key in dict.fromkeys(key for reader in readers for key in reader.record_keys):
+        texts = Texts()
+        tables.append([np.append(renumbered_parts(reader, key, texts), 0) for reader in readers])
+    found: dict[Literal[4, 6], tuple[int, int]] = {}
+    for family in _FAMILIES:
+        taken = back = 0
+        for stretch in walk(readers, family, records=True):
+            differs, same = np.zeros(len(stretch.lo), np.bool_), np.ones(len(stretch.lo), np.bool_)
+            for table in tables:
+                was, went, *layers = (values[slots] for values, slots in zip(table, stretch.slots, strict=True))
+                comes = np.zeros(len(was), np.int64)
+                for layer in layers:
+                    comes = np.where(comes == 0, layer, comes)
+                differs |= was != went
+                same &= comes == went
+            for limb, shift in stretch.lengths():
+                taken += int(limb[differs].sum(dtype=np.uint64)) << shift
+                back += int(limb[differs & same].sum(dtype=np.uint64)) << shift
+        found[family] = taken, back
+    return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactChanges:
     """The difference of two files of networks.

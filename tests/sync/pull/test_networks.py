@@ -298,6 +298,11 @@ def test_as_of_rollback_and_retention_keep_networks_too(home: str, tmp_path: Pat
     assert asn_of(home, "10.1.2.3") == 64513
     assert verify(home) == []
     assert synced(home, settings).sources[1]["outcome"] == "rolled-back", "it is not published by itself"
+    bad = path.read_text("utf-8")
+    path.write_text(bad.replace("10.63.0.0/16,AS64577", "10.63.0.0/16,AS7"), encoding="utf-8")
+    with pytest.raises(HeldError, match="brings back the facts of the networks of 4,128,768 of the 4,194,304 IPv4"):
+        synced(home, settings)
+    assert asn_of(home, "10.1.2.3") == 64513
     directory.keeping.prune(keep=1)
     assert asn_of(home, "10.1.2.3") == 64513
     assert verify(home) == []

@@ -22,6 +22,11 @@ class RolledBack:
     left: tuple[Part, ...]
     parts: tuple[Part, ...]
 
+    @property
+    def have_networks(self) -> bool:
+        """True if both say who runs addresses."""
+        return all(any(part.has_networks for part in parts) for parts in (self.left, self.parts))
+
     def names(self) -> set[str]:
         """Its names in CURRENT's ``refused``."""
         return {refusal_of_stack(part.name for part in self.left), *map(refusal, self.left)}

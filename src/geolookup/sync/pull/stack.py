@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from geolookup.index.compare import NamedLayers
 from geolookup.index.reader import IndexReader
 from geolookup.model.errors import HeldError, IndexFileError
 from geolookup.state.base.current import Current
@@ -235,18 +236,22 @@ class _Guard:
         """Reasons against a stack in which each source answers with its newest snapshot that is not held."""
         pull, found = self._pull, self._pull.run.found
         assert found is not None, "something is served"
-        placed = [name for name in names if self._tried[name].part.has_places]
         bundled = [layer.part.name for layer in self._old.values() if layer.part.kind == REGISTRY]
         bundled += [self._tried[name].part.name for name in names if self._tried[name].part.kind == REGISTRY]
         try:
             with contextlib.ExitStack() as opened:
-                new = [
-                    (name, opened.enter_context(IndexReader.open(f"{self._tried[name].path}/index"))) for name in placed
-                ]
-                undone = judge_returning(pull.directory, found, new, moving=self._moving)
+                new, networks = (
+                    [
+                        (name, opened.enter_context(IndexReader.open(f"{self._tried[name].path}/{file}")))
+                        for name in names
+                        if getattr(self._tried[name].part, has)
+                    ]
+                    for file, has in (("index", "has_places"), ("network", "has_networks"))
+                )
+                undone = judge_returning(pull.directory, found, new, networks, moving=self._moving)
                 if not self._served:
                     return tuple(undone)
-                networks = self._judge_networks(names, opened)
+                of_networks = self._judge_networks(networks, opened)
                 verdict = judge(
                     pull.settings,
                     [(self._served[0], found.base)],
@@ -262,9 +267,9 @@ class _Guard:
                 result.report.warnings.append(text)
             return ()
         self._note(verdict)
-        return (*verdict.losses, *networks, *undone)
+        return (*verdict.losses, *of_networks, *undone)
 
-    def _judge_networks(self, names: list[str], opened: contextlib.ExitStack) -> tuple[Loss, ...]:
+    def _judge_networks(self, networks: NamedLayers, opened: contextlib.ExitStack) -> tuple[Loss, ...]:
         """What would be lost of networks."""
         found = self._pull.run.found
         assert found is not None
@@ -274,11 +279,10 @@ class _Guard:
         def reader(layer: StackedSource) -> IndexReader:
             return opened.enter_context(IndexReader.open(f"{layer.path}/network"))
 
-        tried = [self._tried[name] for name in names if self._tried[name].part.has_networks]
         losses = judge_networks(
             self._pull.settings,
             [opened.enter_context(IndexReader.open(found.network))],
-            [reader(layer) for layer in tried],
+            [reader for _, reader in networks],
             moving={
                 name: reader(self._old[name]) for name in sorted(self._moving) if self._old[name].part.has_networks
             },

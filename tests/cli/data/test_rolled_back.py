@@ -218,6 +218,7 @@ def test_to_go_forward_again_ends_it_for_older_ones_too(world: World, capsys: py
 def test_to_go_back_to_the_bundled_countries_lasts_too(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     world.sources()
     asked(capsys, "sync", "--bundled")
+    assert asked_json(capsys, "history", "--json")[0]["after"]["generation"] == 1
     world.sources("list")
     world.write(GERMANY)
     asked(capsys, "sync")

@@ -155,8 +155,10 @@ def _bundled(directory: StateDirectory, *, as_json: bool) -> int:
     if not build_bundled_state(directory.home, quiet=True):
         raise SettingsError(f"{directory.home}: something is published here already, so --bundled would change nothing")
     current = directory.require_current()
+    done = {"generation": current.generation, "digest": current.digest}
+    directory.edits.record("pull", "published", after={"url": None, **done})
     if as_json:
-        output.json_result({"outcome": "published", "generation": current.generation, "digest": current.digest})
+        output.json_result({"outcome": "published", **done})
     else:
         output.done(f"published generation {current.generation}: {words.contents(current.published['rows'])}")
         output.note(MORE)

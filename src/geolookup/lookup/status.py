@@ -45,9 +45,8 @@ def describe(
         else:
             pending = directory.local.pending(wait_s=GLANCE_WAIT_S) if has_service(current.published) else 0
             sites_wait = directory.local.setting(SITES_WAIT, wait_s=GLANCE_WAIT_S) or None
-            newest = directory.current_or_none()
-            if newest is not None and directory.edits.head(wait_s=GLANCE_WAIT_S) > newest.edits:
-                problem = problem or (_BEHIND, monotonic())
+            if problem is None and _is_behind(directory, current):
+                problem = _BEHIND, monotonic()
     except (StateBusyError, StateDamagedError, StateUnreadableError, StateUnwritableError) as error:
         problem = problem or (f"the pending edits cannot be counted: {error}", monotonic())
     base, overlay = snapshot.base.reader, snapshot.custom.reader
@@ -84,6 +83,12 @@ def describe(
         sources=tuple(_sources(directory, current, freshness)),
         failures=failures(home),
     )
+
+
+def _is_behind(directory: StateDirectory, current: Current) -> bool:
+    """True if edits are kept that nothing published has, nor what is under way now shall publish at its end."""
+    newest = directory.edits.head(wait_s=GLANCE_WAIT_S)
+    return newest > current.edits and not directory.locks.are_taken() and newest > directory.require_current().edits
 
 
 def _sources(directory: StateDirectory, current: Current, freshness: Freshness) -> Iterator[SourceStatus]:

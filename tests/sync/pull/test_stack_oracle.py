@@ -41,6 +41,9 @@ def _sources(draw: st.DrawFn) -> list[tuple[str, list[tuple[int, int, int, bool]
                 rows.append((family, first, first + (1 << bits) - 1, draw(st.booleans())))
             else:
                 ends = sorted((draw(st.integers(0, _OFFSETS)), draw(st.integers(0, _OFFSETS))))
+                if (family, *ends) in seen:
+                    continue  # so is a range twice, with two places
+                seen.add((family, *ends))
                 rows.append((family, ends[0], ends[1], False))
         if all(mask for *_, mask in rows):
             rows[0] = (*rows[0][:3], False)  # a file without one good location is never published

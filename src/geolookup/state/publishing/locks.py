@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from io import FileIO
 
+from geolookup.base import disk
 from geolookup.model.errors import NoStateError, StateDamagedError
 from geolookup.state.base import files
 from geolookup.state.base.current import Current, read_current
@@ -13,6 +14,7 @@ from geolookup.state.base.parts import SNAPSHOTS
 from geolookup.state.generations import retention
 
 PUBLISH_WAIT_S = 10.0
+_PUBLISH_LOCK = "publish.lock"
 
 
 class Locks:
@@ -49,7 +51,11 @@ class Locks:
         :raises StateTooNewError: if a newer release wrote CURRENT: nothing was touched
         """
         busy = f"{self._home}: another process has been publishing for {wait_s:.0f} s: try again later"
-        return self._held("publish.lock", wait_s=wait_s, busy=busy)
+        return self._held(_PUBLISH_LOCK, wait_s=wait_s, busy=busy)
+
+    def are_taken(self) -> bool:
+        """True while a run, or a publish, is under way."""
+        return any(disk.is_locked(os.path.join(self._home, name)) for name in (RUN_LOCK, _PUBLISH_LOCK))
 
     def _held(self, name: str, *, wait_s: float, busy: str) -> FileIO:
         path = os.path.join(self._home, name)

@@ -73,10 +73,8 @@ def stations(place: Place, hold: Hold | None, theirs: Content | None = None) -> 
         left = pending(place, hold.theirs)
     else:
         left = pending(place, place.acknowledged if theirs is None else theirs)
-        if theirs is None and place.requests and not (newest := place.requests[-1]).known and not newest.put_off:
-            # Nobody knows whether it was done: what takes it back again is as open as what it was sent for.
-            open_ = {each.id for each in (*left, *pending(place, newest.applied(newest.before)))}
-            left = [each for each in place.intents if each.id in open_ or concerns(newest, each)]
+        if theirs is None:
+            left = _in_doubt(place, left)
     found = {intent.id: State.DONE for intent in place.intents}
     unknown = [request for request in place.requests if not request.known and not request.put_off]
     for intent in left:
@@ -86,6 +84,20 @@ def stations(place: Place, hold: Hold | None, theirs: Content | None = None) -> 
     if hold is not None:
         found |= dict.fromkeys(_held(place, hold, left), State.REJECTED if hold.reason == "refused" else State.HELD)
     return found
+
+
+def _in_doubt(place: Place, left: list[Intent]) -> list[Intent]:
+    """The edits that are open while nobody knows what became of the newest request.
+
+    Those that it was sent for, and those of which more would be left if it was done: they take it back again.
+    """
+    *_, newest = [None, *place.requests]
+    if newest is None or newest.known or newest.put_off:
+        return left
+    sent = replace(place, intents=tuple(each for each in place.intents if each.id <= newest.upto))
+    for_it = [each for each in pending(sent, newest.before) if concerns(newest, each)]
+    open_ = {each.id for each in (*left, *for_it, *pending(place, newest.applied(newest.before)))}
+    return [each for each in place.intents if each.id in open_]
 
 
 def _held(place: Place, hold: Hold, left: list[Intent]) -> list[int]:

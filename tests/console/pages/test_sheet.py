@@ -526,6 +526,11 @@ def test_a_sheet_with_vrfs_is_planned_and_applied(console: RunningConsole, visit
         assert editor.vrf_places("CUST-B")["Two"].city == "London"
     again = upload(visitor, text)
     assert "nothing to change" in again.text
+    more = f"{text}Three,FR,Paris,10.9.0.0/24,\n".replace("10.1.2.0/24,CUST-A", "10.1.3.0/24,CUST-A")
+    visitor.post("/custom/sheet", data={**hidden(upload(visitor, more).text), "step": "apply"})
+    asked = visitor.get("/custom/undo").text
+    assert "Undo it for 2 sites (1, and 1 in VRFs)" in asked
+    assert all(told in asked for told in ("Three is gone again", "One of the VRF CUST-A is as it was before"))
 
 
 def test_a_sheet_of_one_vrf_is_told_which(console: RunningConsole, visitor: Visitor) -> None:

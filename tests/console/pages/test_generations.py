@@ -178,6 +178,7 @@ def test_what_was_held_and_rolled_back_is_said_where_people_look(files: FilesCon
     assert "Use this version" in visitor.get("/generations").text
     again = visitor.get("/generations/diff?old=2&new=3").text
     assert "<h1>Use version 3: what would change</h1>" in again
+    assert re.search(rf"{who()} rolled it back at <time[^<]*</time>: Half of it was gone\.", again)
     looked = visitor.get("/generations/diff?old=2&new=3&look=only").text
     assert "<h1>What changed from version 2 to 3</h1>" in looked
     assert 'class="risky"' not in looked

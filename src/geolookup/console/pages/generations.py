@@ -157,6 +157,7 @@ def _diff(
     return console.page(
         request, "generations_diff.html", status, old=old, new=new, kept=kept[::-1], error=error,
         lasts=not is_received(directory.require_current().published),
+        rolled_back_by=directory.edits.rolled_back(),
         most=_MOST_ROWS, held=held, undoes=values.pop("undoes", False), **values,
     )  # fmt: skip
 

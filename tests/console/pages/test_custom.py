@@ -480,3 +480,22 @@ def test_one_network_is_replaced_by_one(console: RunningConsole, mine: Visitor) 
     for block, told in (("", "an address is missing"), ("11.84.1.0/24 11.84.2.0/24", "several networks: give one")):
         answer = mine.fill(f"/custom/{locid}/replace-block", old="11.84.0.0/24", block=block, step="check")
         assert (answer.status_code, told in answer.text) == (422, True)
+
+
+def test_enter_in_a_field_leaves_what_was_pasted_as_it_is(tab: Any, console: RunningConsole) -> None:
+    mail = MAIL.replace("11.81.", "11.85.")
+    tab.goto(f"{console.url}/custom/create?country=FR&city=Lyon")
+    tab.get_by_label("Networks").fill(mail)
+    tab.get_by_role("button", name="Show whose answer would change").click()
+    tab.get_by_role("button", name="Keep the 3 networks").wait_for()
+    tab.get_by_label("Name").fill("Enter")
+    tab.keyboard.press("Enter")
+    tab.locator("#problem:focus").wait_for()
+    assert tab.get_by_label("Networks").input_value() == mail
+    assert tab.get_by_label("Name").input_value() == "Enter"
+    tab.get_by_role("button", name="Keep the 3 networks").click()
+    tab.get_by_text("Read 3 networks of what was pasted.").wait_for()
+    tab.get_by_label("Name").press("Enter")
+    tab.get_by_text("Nothing is saved yet.").wait_for()
+    tab.get_by_label("Name").press("Enter")
+    tab.get_by_role("heading", level=1, name="Enter").wait_for()

@@ -296,8 +296,9 @@ class _Reader:
         except (InvalidAddressError, InvalidRangeError) as error:
             self._refuse(text, parts, error.told)
             return
-        # From one network to another an arrow is a way, as firewalls write it.
-        if _WAY.search(text) and (block.first ^ block.last) >> (8 if block.family == 4 else 64):
+        # From one network to another an arrow is a way, as firewalls write it, and "to" may be a move.
+        far = 8 if _WAY.search(text) else 16 if any(part.kind == "to" for part in parts) else 128
+        if (block.first ^ block.last) >> (far if block.family == 4 else far + 64):
             self._unclear(parts)
             return
         self._found.blocks.append(block)

@@ -63,7 +63,7 @@ def test_a_person_corrects_pushes_resolves_a_conflict_and_rolls_back_a_bad_night
             assert person.look_up("192.0.2.5") == "Austin, TX, 78701, US"
 
             # A correction, and whose answer it changes.
-            person.click("Correct this for 128 addresses", link=True)
+            person.click("Correct this for 192.0.2.0/25 (128 addresses)", link=True)
             tab.get_by_label("City").fill("Round Rock")
             person.click("Show whose answer would change")
             changes = tab.get_by_role("region", name="Whose answer would change").inner_text()

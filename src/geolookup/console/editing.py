@@ -13,7 +13,7 @@ from geolookup.base.text import shown_degrees
 from geolookup.console.console import Console, Html
 from geolookup.console.forms import AnyRequest, Form, query
 from geolookup.console.html import called, shown
-from geolookup.console.wording import saved, some
+from geolookup.console.wording import listed, saved, some
 from geolookup.history.preview import EditPreview, preview_edit
 from geolookup.lookup.pasted import Pasted, read_pasted, still_unread
 from geolookup.lookup.ranges import Piece, pieces_of
@@ -353,11 +353,15 @@ def _moving(edit: Edit, values: Values) -> Does:
         return does
 
     def moving(editor: Editor) -> tuple[int, str]:
-        owners = {block: laid.place.locid for laid in editor.custom() for block in laid.place.ipblocks}
-        for block in (block_of(*ends) for ends in edit.blocks(values)):
-            if (owner := owners.get(block)) is not None and edit.back != f"/custom/{owner}":
-                editor.remove_block(owner, block)
-        return does(editor)
+        names, wanted, moved = editor.site_names(), {block_of(*ends) for ends in edit.blocks(values)}, []
+        for laid in editor.custom():
+            found = [block for block in laid.place.ipblocks if block in wanted]
+            if found and edit.back != f"/custom/{laid.place.locid}":
+                for block in found:
+                    editor.remove_block(laid.place.locid, block)
+                moved.append(f"{listed(found)} moved here from {called(laid.place, names.get(laid.place.locid))}")
+        locid, told = does(editor)
+        return locid, ". ".join([told, *moved])
 
     return moving
 

@@ -152,11 +152,11 @@ def again(name: str, before: Geolocation | None, after: Geolocation | None, *, d
         [block for block in one.ipblocks if block not in other.ipblocks]
         for one, other in ((after, before), (before, after))
     )
-    told += [f"{name} answers for {_listed(came)} again"] if came else []
-    return [*told, *([f"{name} answers no more for {_listed(went)}"] if went else [])]
+    told += [f"{name} answers for {listed(came)} again"] if came else []
+    return [*told, *([f"{name} answers no more for {listed(went)}"] if went else [])]
 
 
-def _listed(blocks: Sequence[IPBlock]) -> str:
+def listed(blocks: Sequence[IPBlock]) -> str:
     """Some blocks by name, and the number of the others."""
     return some([*map(block_text, blocks)], _MOST_BLOCKS, what="network")
 
@@ -238,12 +238,16 @@ def reasons(text: str) -> str:
     ]
 
 
-def answered(blocks: Sequence[IPBlock], name: str, layer: Sequence[Laid] = ()) -> str:
-    """The sentence about which addresses of given blocks a site answers for, beside the sites of the ``layer``."""
+def answered(blocks: Sequence[IPBlock], name: str, layer: Sequence[Laid] = (), every: int = 0) -> str:
+    """The sentence about which addresses of given blocks a site answers for, beside the sites of the ``layer``.
+
+    ``every`` is the number of all its networks, if it has these besides others.
+    """
+    more = every > len(blocks)
     v4, v6 = (sum(block.last - block.first + 1 for block in blocks if block.family == each) for each in (4, 6))
     counted = " and ".join(
         [
-            *([f"{v4:,} {'address' if v4 == 1 else 'addresses'}"] if v4 else []),
+            *([f"{v4:,} {'more ' if more else ''}{'address' if v4 == 1 else 'addresses'}"] if v4 else []),
             *([f"{short_v6(v6)} of IPv6"] if v6 else []),
         ]
     )
@@ -252,7 +256,9 @@ def answered(blocks: Sequence[IPBlock], name: str, layer: Sequence[Laid] = ()) -
         each.family == of.family and of.first <= each.first <= each.last <= of.last for each in inside for of in blocks
     )
     others = "; but more exact networks of your sites keep their answers" if within else ""
-    return f"{name} now answers for {counted}: {_listed(blocks)}{others}"
+    return (
+        f"{name} now answers for {counted}: {listed(blocks)}{f' ({every:,} networks in all)' if more else ''}{others}"
+    )
 
 
 def unread(error: str) -> str:

@@ -268,7 +268,7 @@ def test_no_page_after_an_edit_lays_all_edits_again(
     mine.get("/custom")
     monkeypatch.setattr("geolookup.state.edits.session.laid", lambda *_: pytest.fail("laid again"))
     path = f"/custom/{locid}/add-block"
-    assert "now answers for 256 addresses: 11.8.0.0/24" in mine.save(path, block="11.8.0.0/24").text
+    assert "now answers for 256 more addresses: 11.8.0.0/24" in mine.save(path, block="11.8.0.0/24").text
     for each in ("/", "/custom", f"/custom/{locid}", "/outbox", f"/custom/{locid}/update"):
         assert mine.get(each).status_code == 200
 

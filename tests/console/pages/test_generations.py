@@ -228,7 +228,7 @@ def test_an_answer_says_what_it_was_before_and_leads_to_what_else_changed(
     assert re.search(r"Until <time[^>]*>20[^<]*</time> the answer was <strong>Town 7, DE</strong>", text)
     assert '<a href="/generations/diff?old=1&amp;new=2">See what else changed</a>' in text
     assert "<dt>Country</dt><dd>France (FR)</dd>" in text
-    (back,) = re.findall(r'<a href="([^"]*)">Put back Town 7, DE</a>', text)
+    (back,) = re.findall(r'<a class="button" href="([^"]*)">Put back Town 7, DE for 20.0.7.0/24</a>', text)
     form = visitor.get(unescape(back)).text
     assert "<h1>Correct 20.0.7.0/24</h1>" in form
     assert 'name="city" value="Town 7"' in form

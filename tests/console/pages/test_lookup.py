@@ -242,13 +242,18 @@ def test_networks_of_other_sites_are_moved_to_the_chosen_one(console: RunningCon
     assert f'Within a wider network of your sites already: 12.82.1.3 of <a href="/custom/{old}">Part-Dieu</a>.' in text
     assert "Private addresses, which other networks may have too: 10.0.0.9." in text
     (link,) = re.findall(r'href="([^"]*)">Add all 4 to a site, and move 1 there', text)
-    (form,) = re.findall(r'<a href="(/custom/-[^"]*)">Part-Dieu', mine.get(unescape(link)).text)
+    choice = mine.get(unescape(link)).text
+    assert "<h1>Add 4 networks to which site?</h1>" in choice
+    assert "1 of them moves there from Confluence." in choice
+    (form,) = re.findall(r'<a href="(/custom/-[^"]*)">Part-Dieu', choice)
     page = mine.get(unescape(form)).text
     assert 'name="move" value="yes" checked> Move networks here from the sites that have them' in page
     asked = {"block": "12.82.2.1 12.82.3.1"}
     refused = mine.fill(f"/custom/{old}/add-block", **asked, step="check").text
     assert 'name="move" value="yes"> Move networks here' in refused
-    assert mine.save(f"/custom/{old}/add-block", **asked, move="yes").history
+    made = mine.save(f"/custom/{old}/add-block", **asked, move="yes").text
+    assert "Part-Dieu now answers for 2 more addresses: 12.82.2.1, 12.82.3.1 (3 networks in all)" in made
+    assert "12.82.2.1 moved here from Confluence." in made
     with open_editor(console.home) as editor:
         assert [block.startip for block in editor.get(new).place.ipblocks] == ["12.82.2.2"]
         assert len(editor.get(old).place.ipblocks) == 3
@@ -284,7 +289,7 @@ def test_a_pasted_list_is_answered_address_by_address_with_what_is_none(mine: Vi
     assert answer.status_code == 200
     assert "5 addresses or networks" in answer.text
     assert "4 different, 1 repeated." in answer.text
-    assert "Without an address: printer-3rd-floor." in answer.text
+    assert "Words passed over: printer-3rd-floor." in answer.text
     assert "Not known: 203.0.113.9." in answer.text
     assert "Not read: &#39;185.12.2.256&#39; is not an IP address" in answer.text
     assert "Read so: 10.20.0.2:8443 as 10.20.0.2." in answer.text
@@ -325,7 +330,7 @@ def test_a_counted_list_says_where_each_address_is_and_which_lines_have_none(min
     lines = "10.20.0.1\n\nprinter <3rd>\n203.0.113.9\n10.20.0.1\n"
     text = mine.post("/count", data=fields, files={"file": ("list.txt", lines.encode())}).text
     assert "2 different, 1 repeated." in text
-    assert "Without an address: printer; 3rd." in text
+    assert "Words passed over: printer 3rd." in text
     assert "Not known: 203.0.113.9." in text
     each = text.partition('aria-label="Each address"')[2]
     assert re.findall(r'data-label="Place">([^<]*)', each) == ["Berlin, DE", "not known"]
@@ -334,7 +339,7 @@ def test_a_counted_list_says_where_each_address_is_and_which_lines_have_none(min
     logged = mine.post("/count", data=fields, files={"file": ("list.txt", log.encode())}).text
     assert "2 different, 2 repeated." in logged, "of a log no sign makes a range"
     rows = mine.post("/count", data=fields, files={"file": ("list.csv", table.encode())}).text
-    assert "Without an address" not in rows
+    assert "Words passed over" not in rows
     assert re.findall(r'<a href="/[?]q=([^"]*)">', rows) == ["10.20.0.1", "10.20.0.2"]
 
 
@@ -378,12 +383,12 @@ def test_of_a_list_only_what_no_site_has_is_offered_for_a_new_one(console: Runni
 def test_correcting_says_for_how_many_addresses_and_may_be_for_one(console: RunningConsole, mine: Visitor) -> None:
     text = mine.get("/?q=9.0.0.7").text
     links = dict(re.findall(r'href="/custom/create[?]block=([^&"]*)[^"]*">([^<]*)', text))
-    assert links == {"9.0.0.0%2F24": "Correct this for 256 addresses", "9.0.0.7": "Only for 9.0.0.7"}
+    assert links == {"9.0.0.0%2F24": "Correct this for 9.0.0.0/24 (256 addresses)", "9.0.0.7": "Only for 9.0.0.7"}
     assert "keep their answers" not in text
     with open_editor(console.home) as editor:
         locid = editor.create(name="Hut", blocks=["9.0.0.128"], **NOTHING)
     text = mine.get("/?q=9.0.0.7").text
-    assert re.findall(r'block=([^&"]*)[^"]*">Correct this for 256 addresses', text) == ["9.0.0.0%2F24"]
+    assert re.findall(r'block=([^&"]*)[^"]*">Correct this for 9.0.0.0/24', text) == ["9.0.0.0%2F24"]
     assert "Your sites in 9.0.0.0/24 keep their answers." in text
     with open_editor(console.home) as editor:
         editor.delete(locid)
@@ -460,8 +465,8 @@ def test_a_list_is_added_to_a_site_that_is_chosen_by_its_name(console: RunningCo
     pasted = mine.get("/", params={"q": "please add 10.66.1.0/24, 10.66.2.7, 10.66.2.700"}).text
     (link,) = re.findall(r'href="(/custom[^"]*)">Add these addresses to a site', pasted)
     chosen = mine.get(f"{unescape(link)}&find=part-dieu").text
-    assert "<h1>Add to which site?</h1>" in chosen
-    assert "2 networks: 10.66.1.0/24, 10.66.2.7" in chosen
+    assert "<h1>Add 2 networks to which site?</h1>" in chosen
+    assert "<p>10.66.1.0/24, 10.66.2.7. " in chosen
     (form,) = re.findall(r'<a href="(/custom/-[^"]*)">Lyon Part-Dieu', chosen)
     page = mine.get(unescape(form)).text
     assert "<h1>Add networks to Lyon Part-Dieu</h1>" in page
@@ -504,9 +509,9 @@ def test_one_address_network_or_range_is_added_to_a_site(mine: Visitor) -> None:
     for asked, block in (("12.68.0.64/27", "12.68.0.64/27"), ("12.68.0.70-12.68.0.75", "12.68.0.70-12.68.0.75")):
         text = mine.get("/", params={"q": asked}).text
         (link,) = re.findall(r'href="(/custom[?][^"]*)">Add these addresses to a site', text)
-        assert f"1 network: {block}" in mine.get(unescape(link)).text
+        assert f"<p>{block}. " in mine.get(unescape(link)).text
     (link,) = re.findall(r'href="(/custom[?][^"]*)">Add 9.0.0.7 to a site', mine.get("/?q=9.0.0.7").text)
-    assert "1 network: 9.0.0.7" in mine.get(unescape(link)).text
+    assert "<p>9.0.0.7. " in mine.get(unescape(link)).text
 
 
 def test_the_city_that_all_addresses_are_known_as_is_that_of_the_new_site(
@@ -544,7 +549,7 @@ def test_a_text_that_is_too_long_for_an_address_is_read_all_the_same(tab: Any, c
     tab.get_by_role("heading", level=1, name="Addresses of what you pasted").wait_for()
     text = tab.locator("main").inner_text()
     assert "Not read: '12.67.9.300' is not an IP address." in text
-    assert "Without an address: Hi; Marie." in text
+    assert "Words passed over: Hi Marie." in text
     assert "They are too many for a link: paste them into a new site" in text
     assert tab.get_by_role("navigation", name="Pages").is_visible()
 

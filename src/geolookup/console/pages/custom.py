@@ -17,6 +17,7 @@ from geolookup.console.editing import LEFT, MOVE
 from geolookup.console.forms import AnyRequest, Table, query
 from geolookup.console.html import called
 from geolookup.console.past import Past
+from geolookup.lookup.pasted import read_pasted
 from geolookup.model.addresses import parse_range, range_ends
 from geolookup.model.continents import country_text
 from geolookup.model.countries import country_in_words
@@ -95,6 +96,13 @@ def table(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     ]
     # With networks, what leads to the form of the site that gets them.
     chosen = {name: text for name in ("block", MOVE, LEFT) if block and (text := query(request, name))}
+    given = {*read_pasted(block).blocks}
+    leaving = Counter(
+        called(laid.place, names.get(laid.place.locid))
+        for laid in (layer.laid if MOVE in chosen else ())
+        for each in laid.place.ipblocks
+        if each in given
+    )
     shown = Table(request, rows, _COLUMNS, default="name", falling=_FALLING)
     return console.page(
         request,
@@ -112,6 +120,7 @@ def table(request: AnyRequest, console: NamedDependency[Console]) -> Html:
         block=block,
         chosen=chosen,
         chosen_link=urlencode(chosen),
+        leaving=leaving,
         every=len(layer.laid),
         of_vrfs=0 if block else len(layer.of_vrfs),
         within=within,

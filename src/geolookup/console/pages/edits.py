@@ -174,9 +174,13 @@ class _OfOne(Edit):
         blocks += self.blocks(values) if self.block_label else []
         name = values["name"].strip() if self.has_name else None
         edit = self.edit.of(self.locid, blocks=blocks, wide=bool(values.get(WIDE)), name=name)
-        return _does(
-            edit, lambda editor, made: self._text(self.said, values, answered(made.added, self.name, editor.custom()))
-        )
+
+        def told(editor: Editor, made: Made) -> str:
+            is_more = bool(made.added) and "old" not in self.hidden
+            every = len(editor.get(made.locid).place.ipblocks) if is_more else 0
+            return self._text(self.said, values, answered(made.added, self.name, editor.custom(), every))
+
+        return _does(edit, told)
 
     def _text(self, text: str, values: Values, answers: str = "") -> str:
         count = words.count(len(self.laid.place.ipblocks), "network")

@@ -153,6 +153,7 @@ def _answer(console: Console, block: IPBlock, *, vrf: str, why: bool) -> dict[st
         "add_to": "" if vrf or own else site_of([block.startip], "/custom"),
         "picture": None if place is None else picture(place, _radius_km(folded["record"])),
         "block": whole,
+        "size": addresses(whole.last - whole.first + 1),
     }
 
 

@@ -641,6 +641,26 @@ def test_a_create_that_is_lost_twice_is_not_its_own_twin(person: Person) -> None
     assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
 
 
+@pytest.mark.parametrize("command", ["push", "sync"])
+def test_a_lost_create_is_not_sent_again_by_a_list_that_is_cut_without_a_word(person: Person, command: str) -> None:
+    for number in range(2):
+        person.creates(f"10.{number}.0.0/24", areacode=str(number))
+    person.pushes_for_all_to_see()
+    person.creates("10.9.0.0/24", city="Kiel", latitude=54.3)
+    person.upstream.faults = ["after"]
+    person("push", exits=1)
+    rows = 1 + len(person.upstream.places)
+    person.upstream.dials = Dials(cap=rows - 1)
+    settle()
+    person(command, exits=1)
+    assert "caps its list silently" in person.said
+    person("push", exits=1)
+    assert sorted(person.there) == [-3, -2, -1]
+    person.upstream.dials = Dials()
+    person("push")
+    assert person.there[-3] == ("Kiel", ["10.9.0.0"])
+
+
 def test_a_conflict_that_comes_after_the_work_makes_no_twin(person: Person) -> None:
     person.creates("10.1.0.0/24")
     person.upstream.faults = ["conflict"]

@@ -13,6 +13,7 @@ from geolookup.state.base.candidate import Candidate
 from geolookup.state.base.clock import now_text
 from geolookup.state.base.marks import Begun, Start
 from geolookup.state.base.parts import SERVICE
+from geolookup.state.edits.outbox.kept import LOST_CREATES
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.generations.cache import Cache
@@ -170,10 +171,12 @@ def _refuse_what_is_broken(pull: Pull, name: str, url: str, listing: Listing, re
 
 
 def _may_be_capped(pull: Pull, definition: Definition, url: str, count: int) -> bool:
-    """True if a list without a declared count may be one that a service may have cut at a number of its own."""
+    """True if a list without a declared count may be cut at a number of the service's own, or what it lacks is sent
+    again.
+    """
     before = pull.guarded(definition.name)
     first_from_url = before is None or before.record.get("url") != url
-    return first_from_url or is_round(count)
+    return first_from_url or is_round(count) or pull.directory.local.ask(lambda ledger: ledger.has(LOST_CREATES))
 
 
 def _judge(

@@ -230,7 +230,10 @@ class Courier:
         self._report.requests += 1
         self.unmodified = None
         try:
-            listed, start, freely = self._seen = self._read(freely=freely)
+            lost = any(
+                each.creating and not each.creating.known for each in (job.kept.place for job in self._jobs.values())
+            )
+            listed, start, freely = self._seen = self._read(freely=freely, surely=lost)
         except UpstreamAuthError as error:
             raise LeaveError(f"the push is paused, and every edit is kept: {error}") from error
         except UpstreamError as error:

@@ -171,7 +171,7 @@ class _Rehearsed:
 
     # As a view
 
-    def read(self, *, freely: bool) -> Seen:  # noqa: ARG002 - as of a view
+    def read(self, *, freely: bool, surely: bool) -> Seen:  # noqa: ARG002 - as of a view
         """What the service has."""
         return Seen(dict(self._service), self._start, freely=True)
 

@@ -40,11 +40,12 @@ class ServiceView:
         self._settings = settings
         self._client = client
 
-    def read(self, *, freely: bool, start: Start | None = None) -> Seen:
+    def read(self, *, freely: bool, start: Start | None = None, surely: bool = False) -> Seen:
         """Read one complete list.
 
         Unless it is asked ``freely``, the service may answer that it still has what is published here (304). A list
-        that is only looked at has a ``start``; else its start is marked in edits.db.
+        that is only looked at has a ``start``; else its start is marked in edits.db. ``surely`` it was not cut
+        silently: what it lacks is created again.
 
         :raises UpstreamError: if the list could not be read whole, or cannot be believed
         """
@@ -57,7 +58,7 @@ class ServiceView:
             if freely := not listing.not_modified or current is None:
                 found = [geolocation(place) for batch in listing.iter_batches() for place in batch if place.locid < 0]
                 self._refuse_what_drives_no_deletion(listing, {place.locid for place in found}, current)
-                if listing.total_count is None and (current is None or is_round(listing.geolocations_seen)):
+                if listing.total_count is None and (surely or current is None or is_round(listing.geolocations_seen)):
                     with contextlib.suppress(UpstreamRefusedError):  # which a sync tells
                         self._client.require_whole(listing.geolocations_seen)
             else:

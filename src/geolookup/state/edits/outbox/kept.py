@@ -18,6 +18,9 @@ _OPEN_EDITS = f"SELECT locid FROM outbox WHERE {_IS_OPEN}"  # noqa: S608 - our n
 #: Places of which something is open.
 OPEN = f"id IN ({_OPEN_EDITS}) OR id IN (SELECT place FROM requests WHERE NOT over)"  # noqa: S608 - our names
 
+#: Those of which nobody knows whether a create made them.
+LOST_CREATES = "id IN (SELECT place FROM requests WHERE what = 'create' AND NOT known AND NOT over)"
+
 #: Those that an open edit deletes.
 DELETED = f"id IN (SELECT locid FROM outbox WHERE operation = 'delete' AND {_IS_OPEN})"  # noqa: S608 - our names
 #: Those with a site's name.

@@ -98,12 +98,14 @@ class Judge:
         aliases = world.aliases()
         rows = world.rows()
         newer = world.seen_since()
+        # A number that a list has ended is the one by which that list speaks of what was edited under it.
+        spoken = aliases | {kept.place.id: kept.place.lost for kept in world.places() if kept.place.lost is not None}
         laid = [
             row
             for row in rows
             if row.state != State.DROPPED
             and row.id not in memory.in_list
-            and (row.concluded is None or aliases.get(row.locid, row.locid) not in newer)
+            and (row.concluded is None or spoken.get(row.locid, row.locid) not in newer)
         ]
         # What comes after a deletion is not of the number that was deleted: the service may give that to others.
         deletions = {row.locid: row.id for row in rows if row.number is not None}

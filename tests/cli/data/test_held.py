@@ -68,6 +68,17 @@ def test_show_says_why_and_what_to_do(home: str, held: str, capsys: pytest.Captu
     assert "nothing is held" in capsys.readouterr().err
 
 
+def test_what_was_withdrawn_is_held_no_more(home: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with RawServer(listed(many(40), count=40), HALF, listed(many(40), count=40)) as server:
+        asked(capsys, "sync", "--url", server.url)
+        asked(capsys, "sync", "--url", server.url, code=3)
+        asked(capsys, "generations", "show", "held")
+        assert "nothing new" in asked(capsys, "sync", "--url", server.url)
+    assert run(["generations", "show", "held"]) == 2
+    assert "nothing is held" in capsys.readouterr().err
+    assert not Path(home, "held").exists()
+
+
 def test_what_would_be_answered_is_what_is_answered_once_it_is_accepted(
     home: str, held: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -95,6 +95,8 @@ def publish(
             _say_rolled_back(report, result, current)
         if result.candidate is not None and result.published is None and not (pull.preview and result.rolled_back):
             directory.holding.hold(result.candidate, result.definition.name)
+    if preview is None:
+        _drop_withdrawn(pull, results)
     if change.held is not None and (preview is None or change.given):
         reasons = list(change.held.reasons)
         directory.holding.hold_stack(wanted, change.held.digest, reasons, given=change.given, ends=change.ends)
@@ -105,6 +107,18 @@ def publish(
         report.warnings += gone(directory, rolled_back)
         _pack(pull.run, report)
     _raise_failures(results, change, report, pull.entries)
+
+
+def _drop_withdrawn(pull: Pull, results: Sequence[Result]) -> None:
+    """Forget what is held of sources that have what is served again: nobody would want that any more.
+
+    What a person gave from another place is not theirs, and waits on.
+    """
+    same = {each.definition.name for each in results if each.candidate is None and each.error is None}
+    for name, held in pull.directory.holding.candidates().items():
+        record, entry = held.document()["published"], pull.entries.get(name, {})
+        if name in same and (record.get("location") or "") == (entry.get("location") or ""):
+            pull.directory.holding.drop(name)
 
 
 def _entries(pull: Pull, results: Sequence[Result], change: StackChange) -> list[dict[str, Any]]:

@@ -73,6 +73,7 @@ class Templates:
             "summed": wording.summed,
             "vrf_place": vrf_place,
             "outcome": wording.outcome,
+            "reason": wording.reason,
             "holds": wording.holds,
             "label": wording.label,
             "in_words": in_words,

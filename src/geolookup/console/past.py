@@ -17,21 +17,33 @@ _Part: TypeAlias = tuple[Any, ...]
 class Deed:
     """The lines of one step, oldest first, and the numbers of the ``sites`` that they are about.
 
+    ``moves`` are the other sites ``to`` or ``from`` which networks of the only one moved, with number and name.
     ``undone`` says of how many of them who undid it, and at which moment; ``undo`` is the address of the page that
     undoes it, empty if there is none; ``since`` is then the line that has to be undone before, None if there is none.
     """
 
     lines: Sequence[Line]
     sites: Sequence[int]
+    moves: Sequence[tuple[str, int, str]]
     undone: Sequence[tuple[int, Mapping[str, str]]]
     undo: str
     since: Line | None
 
 
 class Past:
-    """Lines of the history, oldest first: all, or all about one site."""
+    """Lines of the history, oldest first: all, or all about one site.
 
-    def __init__(self, lines: Sequence[Line]) -> None:
+    ``others`` are lines of the same steps about other sites, and ``called`` the names of sites by now.
+    """
+
+    def __init__(self, lines: Sequence[Line], others: Sequence[Line] = (), called: Mapping[int, str] = {}) -> None:
+        self._called = called
+        #: By step and network the sites that lost it, and that got it.
+        self._lost, self._got = ({}, {})  # type: tuple[dict[_Part, int], dict[_Part, int]]
+        for line in (*lines, *others):
+            for found, one, other in ((self._lost, "before", "after"), (self._got, "after", "before")):
+                for ends in _blocks(line[one]) - _blocks(line[other]):
+                    found[line["step"], *ends] = line["locid"]
         #: The names that sites had, by their numbers: also of those that are deleted.
         self.names: dict[int, str] = {}
         #: The latest change of each part that stands; and with what undid others, which is in the way of undos alone.
@@ -54,16 +66,28 @@ class Past:
         undone = {(line["undone"]["who"], line["undone"]["at"]): line["undone"] for line in gone}
         of = [{line["locid"] for line in gone if line["undone"] == each} - {None} for each in undone.values()]
         changing = [line for line in lines if not line["undone"] and any(_parts(line))]
+        moves = [*dict.fromkeys(move for line in lines for move in self._moves(line))] if len(sites) == 1 else []
         since = [self._since(line) for line in changing] if len(sites) == 1 else []
         blocked = bool(since) and None not in since
-        undo = undo_of(lines[0], sites[0] if len(sites) == 1 else None) if changing and not blocked else ""
+        alone = sites[0] if len(sites) == 1 and not moves else None  # a network cannot be of two sites
+        undo = undo_of(lines[0], alone) if changing and not blocked else ""
         return Deed(
             lines=lines,
             sites=sites,
+            moves=moves,
             undone=[(len(places), each) for places, each in zip(of, undone.values(), strict=True)],
             undo=undo,
             since=since[-1] if blocked else None,
         )
+
+    def _moves(self, line: Line) -> Iterator[tuple[str, int, str]]:
+        """Where networks of a line's site went in the same step, and where they came from."""
+        before, after = _blocks(line["before"]), _blocks(line["after"])
+        for how, found, blocks in (("to", self._got, before - after), ("from", self._lost, after - before)):
+            for ends in blocks:
+                other = found.get((line["step"], *ends))
+                if other is not None and other != line["locid"]:
+                    yield how, other, self._called.get(other) or self.names.get(other) or f"site {other}"
 
     def _since(self, line: Line) -> Line | None:
         """The latest line that changed again all that this one did, or its place, or deleted its site."""
@@ -104,6 +128,11 @@ def _parts(line: Line) -> Iterator[_Part]:
         for ends in before["blocks"] + after["blocks"]:
             if (ends in before["blocks"]) != (ends in after["blocks"]):
                 yield "block", place, *ends
+
+
+def _blocks(side: Any) -> set[tuple[str, ...]]:
+    """The networks of a site as the history has it before or after a line."""
+    return {tuple(ends) for ends in side.get("blocks", ())} if isinstance(side, dict) else set()
 
 
 def _names(line: Line, known: Mapping[int, str]) -> dict[int, str]:

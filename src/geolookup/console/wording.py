@@ -233,9 +233,13 @@ def held_for(line: Mapping[str, Any]) -> str:
 
 def reasons(text: str) -> str:
     """The reasons in the message of an update that was held, without the commands that decide."""
-    return (text.partition(_GOES_ON)[2].partition(": ")[2] or text.removeprefix("held: ")).partition(". Look at it: ")[
-        0
-    ]
+    told = text.partition(_GOES_ON)[2].partition(": ")[2] or text.removeprefix("held: ")
+    return reason(told.partition(". Look at it: ")[0])
+
+
+def reason(text: str) -> str:
+    """A reason to hold an update, or several, with the nouns of the pages."""
+    return text.replace("geolocations: ", "places: ").replace("blocks: ", "networks: ")
 
 
 def answered(blocks: Sequence[IPBlock], name: str, layer: Sequence[Laid] = (), every: int = 0) -> str:

@@ -17,6 +17,7 @@ from geolookup.sites.applying import apply_all, parts_of, plan_all
 from geolookup.sites.file import read_sites
 from geolookup.sites.servers.server import read_exports
 from geolookup.sites.site import Problems
+from geolookup.sites.undo import undo
 from geolookup.state.base.actor import acting, who
 from geolookup.sync.opening import open_editor
 from tests.files.test_workbooks import ods
@@ -380,6 +381,27 @@ def test_one_site_of_a_sheet_is_undone_alone(console: RunningConsole, visitor: V
     assert rows_of(visitor.get(f"/custom/{lodz}").text)[0]["Outcome"] == "saved"
     undone(visitor, row["link"])
     assert "Łódź office<" not in visitor.get("/custom").text
+
+
+def test_a_move_is_told_at_both_sites_and_undone_as_a_whole(console: RunningConsole, visitor: Visitor) -> None:
+    with open_editor(console.home) as editor:
+        new = editor.create(name="Lyon new", blocks=["12.5.0.0/24"], **{**NOTHING, "country": "FR"})
+        old = editor.create(name="Lyon old", **{**NOTHING, "country": "FR"})
+        with editor.transaction():
+            editor.remove_block(new, "12.5.0.0/24")
+            editor.add_block(old, "12.5.0.0/24")
+    for site, told in ((new, "moved to Lyon old"), (old, "moved from Lyon new")):
+        row = rows_of(visitor.get(f"/custom/{site}").text)[0]
+        assert told in re.sub(" +", " ", row["What"]), row
+        assert "Undo all of it" in row["What"]
+    assert "Lyon new answers for 12.5.0.0/24 again" in undone(visitor, row["link"])
+    with open_editor(console.home) as editor:
+        assert [str(each) for each in editor.get(new).place.ipblocks] == ["12.5.0.0-12.5.0.255"]
+        for at in range(3):
+            editor.update(new, city=f"Lyon {at}")
+        undo(editor, last=2)
+    row = rows_of(visitor.get(f"/custom/{new}").text)[0]
+    assert row["Outcome"].startswith(f"undoes 2 changes, the last by {who()}, ")
 
 
 def test_a_part_that_was_undone_is_told_as_a_part(console: RunningConsole, visitor: Visitor) -> None:

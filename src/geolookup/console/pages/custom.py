@@ -169,12 +169,19 @@ def wanted(find: str) -> Callable[[Geolocation, str], bool]:
     )
 
 
+#: Lines of the history among which those are looked for that moved networks to or from a site.
+_MOST_OTHERS = 2_000
+
+
 @get("/custom/{locid:int}", sync_to_thread=True)
 def one(request: AnyRequest, console: NamedDependency[Console], locid: FromPath[int]) -> Html:
     """One geolocation: fields, blocks, findings, history, pending edits; of a deleted one the history."""
     editor, layer = console.editor(), console.layer()
     history = editor.history(locid)
-    past = Past(history)
+    steps = {line["step"] for line in history} - {None}
+    own = {line["id"] for line in history}
+    others = [line for line in editor.history(newest=_MOST_OTHERS) if line["step"] in steps and line["id"] not in own]
+    past = Past(history, others, layer.names)
     try:
         laid = layer.find(locid) or editor.get(locid)
     except UnknownGeolocationError:

@@ -43,10 +43,8 @@ def _table(request: AnyRequest, console: Console, status: int = 200, error: str 
     directory = console.directory()
     current, found = directory.require_current(), Generations(directory).kept()
     held = [each for each in found if each.held]
-    # A status counts the pending edits too: it is asked for only if something is held.
-    sources = console.geo().status().sources if held else ()
-    reasons = {source.name: wording.reasons(source.problem or "") for source in sources if source.held}
-    stack, lines = directory.holding.stack(), console.editor().history(newest=_MOST_LINES)
+    reasons = {each.digest: each.reasons for each in held_items(directory)}
+    lines = console.editor().history(newest=_MOST_LINES)
     kept = sorted((each for each in found if not each.held), key=lambda each: each.number or 0, reverse=True)
     return console.page(
         request,
@@ -59,7 +57,6 @@ def _table(request: AnyRequest, console: Console, status: int = 200, error: str 
         rolled_back_by=directory.edits.rolled_back(),
         held=held,
         reasons=reasons,
-        stack_reasons=[] if stack is None else stack.get("reasons", []),
         served=current.generation,
         lasts=not is_received(current.published),
         error=error,

@@ -41,15 +41,17 @@ def home(console: Console) -> dict[str, Any] | None:
         "held": any(source.held for source in status.sources),
         "failed_at": None if failed is None else failed.at,
         "troubles": [
-            *_troubles(status, kept),
-            *_rolled_back(status),
+            *_troubles(status, kept, directory.edits.rolled_back()),
+            *([] if kept and any(each.held for each in kept) else _rolled_back(status)),
             *_moved(directory),
             *_of_sites(layer.decide, len(layer.findings)),
         ],
     }
 
 
-def _troubles(status: Status, kept: list[KeptGeneration]) -> list[Trouble]:
+def _troubles(
+    status: Status, kept: list[KeptGeneration], rolled_back: dict[int, tuple[str, str, str]]
+) -> list[Trouble]:
     found = (
         [] if status.problem is None else [Trouble(text=status.problem, remedy="See the versions", path="/generations")]
     )
@@ -59,10 +61,13 @@ def _troubles(status: Status, kept: list[KeptGeneration]) -> list[Trouble]:
     refused = {each.digest for each in kept if each.held and each.refused}
     for source in status.sources:
         if source.held:
-            told = wording.reasons(source.problem or "much would change")
-            why = "it has what was rolled back" if source.held in refused else told
-            text = f"A new version of {source.name} was not published: {why}"
-            found.append(Trouble(text=text, remedy="Look, and decide", path="/generations#held"))
+            told, remedy = wording.reasons(source.problem or "much would change"), "Look, and decide"
+            text = f"A new version of {source.name} was not published: {told}"
+            if source.held in refused:
+                who = max(rolled_back.values(), key=lambda each: each[1], default=("somebody",))[0]
+                text = f"{source.name} still has what {who} rolled back: nothing has to be done until it is corrected"
+                remedy = "Look"
+            found.append(Trouble(text=text, remedy=remedy, path="/generations#held"))
         elif source.problem is not None:
             found.append(Trouble(text=f"{source.name}: {source.problem}", remedy="See the sources", path="/sources"))
         if (source.overdue or source.stale) and (source.held or source.problem is None):

@@ -6,6 +6,7 @@ import os
 import shlex
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any
 from urllib.parse import quote
@@ -406,7 +407,7 @@ class Edits:
 
         ``place`` is the number of a line's geolocation on this machine. ``undone`` says ``who`` undid a line, and
         ``at`` which moment, and if that was undone for this geolocation alone, ``again`` who did that; ``undoes`` says
-        ``who`` did the step that a line undoes; None if there is none.
+        ``who`` did the step that a line undoes, and of several together how many ``steps``; None if there is none.
 
         :param locids: only the lines about geolocations with these numbers
         :param newest: only so many, the newest
@@ -455,4 +456,7 @@ def _undone(
             undone[row["undoes"], row["place"]] = said
     found = by_name(database.execute(sql.format("steps.undoes")))
     undoes = {row["id"]: {"who": row["who"], "at": row["at"]} for row in found}
+    for by, steps in Counter(whole.values()).items():
+        if steps > 1 and by in undoes:
+            undoes[by]["steps"] = str(steps)
     return undone, undoes, whole

@@ -91,7 +91,7 @@ def _most(back: dict[Return, int]) -> str:
 
 def _who(directory: StateDirectory, generation: int) -> str:
     who, at, why = directory.edits.rolled_back().get(generation, ("somebody", "", ""))
-    return f"{who} rolled back{f' at {shown(at)}' if at else ''}{f': {harmless(why, 80)!r}' if why else ''}"
+    return f"{who} rolled back{f' at {shown(at)}' if at else ''}{f': {harmless(why)!r}' if why else ''}"
 
 
 def gone(directory: StateDirectory, before: Collection[RolledBack]) -> list[str]:

@@ -222,7 +222,9 @@ class _Guard:
         while self._moving:
             for loss in self.losses(self._served):
                 result = self._results[loss.charged or max(self._moving)]
-                result.reasons, result.ends = (*result.reasons, loss.reason), (*result.ends, *loss.ends)
+                # What a person took back says more than any share.
+                result.reasons = (loss.reason, *result.reasons) if loss.ends else (*result.reasons, loss.reason)
+                result.ends += loss.ends
             held = [name for name in self._moving if self._results[name].reasons]
             for name in held:
                 self._moving.discard(name)
@@ -267,7 +269,7 @@ class _Guard:
                 result.report.warnings.append(text)
             return ()
         self._note(verdict)
-        return (*verdict.losses, *of_networks, *undone)
+        return (*undone, *verdict.losses, *of_networks)
 
     def _judge_networks(self, networks: NamedLayers, opened: contextlib.ExitStack) -> tuple[Loss, ...]:
         """What would be lost of networks."""

@@ -305,7 +305,7 @@ def _handle(request: AnyRequest, console: Console, edit: Edit) -> Html:
             return _page(request, console, edit, values, error=told, wrongs=wrongs, status=422)
         where = edit.after(locid)
         left = _left(edit, values)
-        told += f". Without {left}, since it was not clear" if left else ""
+        told += f". Left out of what was pasted: {left}" if left else ""
         if once:
             console.remember_made(once, where)
         return console.go(where, saved(told, editor))
@@ -324,7 +324,8 @@ def _read(request: AnyRequest, console: Console, edit: Edit, values: Values) -> 
     """The form with the networks of a mail in its place; without a place that was typed, with the city of them all."""
     found = edit.pasted(values)
     blocks = [*dict.fromkeys(found.blocks)]
-    values |= {"block": "\n".join(map(block_text, blocks)), LEFT: found.left}
+    values = {**edit.begin(request), **{name: text for name, text in values.items() if text}}
+    values |= {"block": "\n".join(map(block_text, blocks)), LEFT: found.left or values[LEFT]}
     if edit.has_fields and not any(values[name] for name in FIELD_NAMES):
         vrf = edit.vrf(values)
         taken = {block for laid in console.layer().of_vrf(vrf) for block in laid.place.ipblocks}

@@ -293,7 +293,7 @@ def saved(told: str, editor: Editor) -> str:
         return told
     waiting = sum(row.state in PERSON_STATES for row in rows)
     decide = f"; {waiting} of them {'needs' if waiting == 1 else 'need'} your decision" if waiting else ""
-    return f"{told} {words.count(len(rows), 'change')} to send{decide}: see Changes to send."
+    return told + f" {words.count(len(rows), 'change')} to send{decide}: see Changes to send."  # which may be HTML
 
 
 def updated(report: PullReport) -> str:

@@ -445,7 +445,7 @@ def test_a_mail_is_read_in_its_place_and_keeps_what_was_typed(console: RunningCo
     assert "since it was not clear: 11.81.0.300." in looked, "the others are there by now"
     assert "Private addresses, which other networks may have too: 10.0.0.5." in looked
     made = mine.save("/custom/create", **typed).text
-    assert "Without 11.81.0.300, since it was not clear" in made
+    assert "Left out of what was pasted: 11.81.0.300" in made
     assert "now answers for 8 addresses" in made
     with open_editor(console.home) as editor:
         assert len(editor.get(editor.sites()["Lyon Gare"]).place.ipblocks) == 4
@@ -497,5 +497,8 @@ def test_enter_in_a_field_leaves_what_was_pasted_as_it_is(tab: Any, console: Run
     tab.get_by_text("Read 3 networks of what was pasted.").wait_for()
     tab.get_by_label("Name").press("Enter")
     tab.get_by_text("Nothing is saved yet.").wait_for()
+    tab.get_by_label("Name").fill("Enter again")
     tab.get_by_label("Name").press("Enter")
-    tab.get_by_role("heading", level=1, name="Enter").wait_for()
+    tab.locator("td", has_text="Enter again").wait_for()
+    with open_editor(console.home) as editor:
+        assert "Enter again" not in editor.sites(), "it checks, and does not save"

@@ -260,10 +260,10 @@ def test_networks_of_other_sites_are_moved_to_the_chosen_one(console: RunningCon
         steps = {line["step"] for line in editor.history()[-2:]}
     assert len(steps) == 1, "both are one change, which is undone as one"
     (create,) = re.findall(r'href="(/custom/create[^"]*)">New site for the others', text)
-    assert "it was not clear: 12.82.3.777" in mine.get(unescape(create)).text
+    assert "it was not clear: 12.82.3.777." in mine.get(unescape(create)).text
     fields = {"name": "Third", "country": "FR", "city": "", "latitude": "", "longitude": "", "left": "12.82.3.777"}
     assert (
-        "Without 12.82.3.777, since it was not clear."
+        "Left out of what was pasted: 12.82.3.777."
         in mine.save("/custom/create", **fields, block="12.82.3.1", move="yes").text
     )
 
@@ -550,8 +550,14 @@ def test_a_text_that_is_too_long_for_an_address_is_read_all_the_same(tab: Any, c
     text = tab.locator("main").inner_text()
     assert "Not read: '12.67.9.300' is not an IP address." in text
     assert "Words passed over: Hi Marie." in text
-    assert "They are too many for a link: paste them into a new site" in text
     assert tab.get_by_role("navigation", name="Pages").is_visible()
+    tab.get_by_role("button", name="New site for these addresses").click()
+    tab.get_by_text("Read 701 networks of what was pasted.").wait_for()
+    assert "since it was not clear: 12.67.9.300." in tab.locator("main").inner_text()
+    assert tab.get_by_label("Networks").input_value().splitlines()[-1] == "12.67.8.1-12.67.8.9"
+    tab.get_by_label("Country").fill("FR")
+    tab.get_by_role("button", name="Show whose answer would change").click()
+    tab.get_by_text("Nothing is saved yet.").wait_for()
 
 
 def test_what_a_page_did_to_its_fields_is_no_inline_style_of_the_next(tab: Any, console: RunningConsole) -> None:

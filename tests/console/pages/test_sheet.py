@@ -452,14 +452,15 @@ def test_a_sheet_may_add_and_change_sites_and_leave_the_others_alone(console: Ru
     )
     assert whole in visitor.get("/custom/sheet").text
     planned = upload(visitor, HEAD + LODZ.replace("12.1.0.0/24", "12.1.0.0/25") + new).text
-    assert "1 site that an earlier sheet had, and this one lacks, would be deleted." in planned
+    assert "would be deleted: an earlier sheet had it, and this one does not." in planned
     choice = {**hidden(planned.partition("Only add and change")[0]), "absent": "stay"}
     alone = visitor.post("/custom/sheet", data=choice).text
     assert "Sites that this sheet lacks stay as they are." in alone
     assert "Sites in the file: 2 (1 to create, 1 to change); to delete: 0 of 2" in unescape(alone)
     assert "would be deleted" not in alone
     made = visitor.post("/custom/sheet", data={**hidden(alone), "step": "apply"})
-    assert "4 changes made from sites.csv: created Nice." in made.text
+    assert re.search(r'4 changes made from sites.csv: created <a href="/custom/-\d+">Nice</a>\. ', made.text)
+    assert '<a href="/custom/undo">Undo it</a>' in made.text
     assert sites(console) == {"Łódź office", "Lyon", "Nice"}
     taken = upload(visitor, HEAD + LODZ.replace("12.1.0.0/24", "12.2.0.0/24"))
     refused = visitor.post("/custom/sheet", data={**hidden(taken.text.partition("Only add")[0]), "absent": "stay"})
@@ -469,7 +470,7 @@ def test_a_sheet_may_add_and_change_sites_and_leave_the_others_alone(console: Ru
     back = upload(visitor, HEAD + LODZ)
     alone = visitor.post("/custom/sheet", data={**hidden(back.text.partition("Only add")[0]), "absent": "stay"}).text
     all_of_it = visitor.post("/custom/sheet", data={**hidden(alone.partition("Show the plan that")[0]), "absent": ""})
-    assert "2 sites that an earlier sheet had" in all_of_it.text
+    assert re.search(r"2 of your \d+ sites would be deleted: an earlier sheet had them", all_of_it.text)
     with open_editor(console.home) as editor, acting("console", "Anna"):
         editor.add_block(editor.sites()["Lyon"], "12.9.0.0/24")
     some = upload(visitor, HEAD + new.replace("12.4.", "12.6."))

@@ -189,6 +189,7 @@ def _listed(console: Console, found: Pasted, vrf: str) -> dict[str, Any]:
         "left_out": left_out,
         "rest": rest if len(blocks) == 1 else None,
         "found": found,
+        "of_vrf": vrf,
         "blocks": blocks,
         "unknown": [piece.block for piece in found_pieces if piece.match is None],
         "free": free,

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 from litestar import get, post
 from litestar.di import NamedDependency
+from markupsafe import Markup
 
 from geolookup.console.console import Console, Html
 from geolookup.console.editing import AT_ONCE_EDITS, OvertakenError, digest_of
 from geolookup.console.forms import MAX_SHEET_BYTES, AnyRequest, Form, query, read_dropped
-from geolookup.console.html import called
+from geolookup.console.html import called, shown, some
 from geolookup.console.wording import again, saved, unread
 from geolookup.history.preview import EditPreview, preview_edit
 from geolookup.model.errors import EditError, GeoLookupError
@@ -27,7 +28,7 @@ from geolookup.sites.plan import apply_sites
 from geolookup.sites.servers.applying import apply_server, plan_server
 from geolookup.sites.servers.server import ServerSites, read_exports
 from geolookup.sites.since import Keep, Whose
-from geolookup.sites.site import Problems, Site, listed
+from geolookup.sites.site import Problems, Site
 from geolookup.sites.undo import Undone, plan_undo, undo
 from geolookup.state.editor import Editor
 from geolookup.sync import words
@@ -174,6 +175,7 @@ def _plan(request: AnyRequest, console: Console, found: _Sheet, keep: Keep) -> H
 
         preview = preview_edit(console.directory(), editor, applied, most=_AT_ONCE_SEGMENTS, whole=True)
     values: dict[str, Any] = {"number": _number(plan), "said": said, "keep": keep, "preview": preview}
+    values["every"] = len(console.layer().every)
     return _page(request, console, sheet=found, plan=plan, seen=_seen(plan), **values)
 
 
@@ -202,8 +204,12 @@ def _apply(console: Console, form: Form) -> Html:
             )
     number = _number(made)
     new = [each.site or "" for each in (made.sites.changes if made.sites else ()) if each.kind is Kind.CREATE]
-    created = f": created {listed(new)}" if new else ""
-    told = f"{words.count(number, 'change')} made from {found.name}{created}" if number else "Nothing had to be changed"
+    sites = editor.sites()
+    linked = [Markup('<a href="/custom/{}">{}</a>').format(sites[each], shown(each)) for each in new if each in sites]
+    created = Markup(": created {}").format(some(linked)) if linked else ""
+    undo_it = Markup('. <a href="/custom/undo">Undo it</a>')
+    told: str = Markup("{} made from {}").format(words.count(number, "change"), shown(found.name)) + created + undo_it
+    told = told if number else "Nothing had to be changed"
     return console.go("/custom", saved(told, editor))
 
 
@@ -308,7 +314,7 @@ def _seen_of(undone: Undone) -> str:
 
 
 def _page(request: AnyRequest, console: Console, status: int = 200, **values: Any) -> Html:
-    names = ("sheet", "plan", "number", "preview", "seen", "error", "said", "keep", "sheets")
+    names = ("sheet", "plan", "number", "preview", "seen", "error", "said", "keep", "sheets", "every")
     given: dict[str, Any] = {**dict.fromkeys(names), **values}
     return console.page(request, "sheet.html", status, shown=_MOST_STEPS, **given)
 

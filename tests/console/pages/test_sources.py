@@ -110,7 +110,7 @@ def test_what_is_held_leads_to_the_decision(files: FilesConsole, visitor: Visito
     start = visitor.get("/").text
     assert "fewer than 95%" in start.partition("A new version of towns was not published: ")[2].partition("</p>")[0]
     assert "<p>towns: held" not in start, "said once"
-    assert '<span class="mark waits">not published</span> Last published' in start
+    assert '<span class="mark waits">not published</span> Version ' in start
     assert (
         "To keep what answers now, nothing has to be done"
         in visitor.get("/generations/diff?old=1&new=held:towns&show=all").text

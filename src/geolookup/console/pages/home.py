@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 from geolookup.console import wording
 from geolookup.console.console import Console
 from geolookup.model.reports import Status
+from geolookup.settings.times import shown
+from geolookup.state.generations.recovery import served_since
 from geolookup.state.publishing.catalogue import Generations, KeptGeneration
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.words import moved_most
@@ -38,6 +40,8 @@ def home(console: Console) -> dict[str, Any] | None:
         "to_send": layer.pending,
         "decide": layer.decide,
         "age_s": status.age_s,
+        "version": status.generation,
+        "answers_since": served_since(directory.require_current().served, status.generation) or status.published_at,
         "held": any(source.held for source in status.sources),
         "failed_at": None if failed is None else failed.at,
         "troubles": [
@@ -99,9 +103,11 @@ def _moved(directory: StateDirectory) -> list[Trouble]:
     if not answered or moved < _MANY_MOVED * answered:
         return []
     share = f"{min(moved / answered, 1):.0%}"
+    accepted = directory.edits.accepted().get(served.generation)
+    by = f", which {accepted[0]} published at {shown(accepted[1])}," if accepted else ""
     text = (
-        f"Version {served.generation} gave {share} of the IPv4 addresses with an answer another country, or a first "
-        f"one{moved_most(changed)}"
+        f"Version {served.generation}{by} gave {share} of the IPv4 addresses with an answer another country, "
+        f"or a first one{moved_most(changed)}"
     )
     return [Trouble(text=text, remedy="Look whether that is right", path="/generations/diff?look=only")]
 

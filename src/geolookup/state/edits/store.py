@@ -8,7 +8,7 @@ import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Collection, Iterator
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 from geolookup.base import disk
@@ -393,14 +393,21 @@ class Edits:
 
     def rolled_back(self) -> dict[int, tuple[str, str, str]]:
         """Who rolled back each generation last, at which moment, and why ("" if nobody said it), by its number."""
+        return self._decided("rollback", "before")
+
+    def accepted(self) -> dict[int, tuple[str, str, str]]:
+        """Who accepted what became each generation, as `rolled_back`."""
+        return self._decided("accept", "after")
+
+    def _decided(self, what: str, side: Literal["before", "after"]) -> dict[int, tuple[str, str, str]]:
         if not self.exists():
             return {}
         with self.reading() as database:
             sql = (
-                "SELECT json_extract(before, '$.generation'), ifnull(who, 'somebody'), at, "
-                "ifnull(json_extract(after, '$.reason'), '') FROM history WHERE what = 'rollback' ORDER BY id"
+                f"SELECT json_extract({side}, '$.generation'), ifnull(who, 'somebody'), at, "  # noqa: S608 - one of two
+                "ifnull(json_extract(after, '$.reason'), '') FROM history WHERE what = ? ORDER BY id"
             )
-            return {number: (str(who), str(at), str(why)) for number, who, at, why in database.execute(sql)}
+            return {number: (str(who), str(at), str(why)) for number, who, at, why in database.execute(sql, (what,))}
 
     def history(self, locids: Collection[int] | None = None, *, newest: int | None = None) -> list[dict[str, Any]]:
         """The lines of the history, oldest first; ``before`` and ``after`` as they were given to `record`.

@@ -4,12 +4,13 @@ It is asked wherever default data is published: by pulls of any source, and befo
 """
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from geolookup.base.text import addresses, count
-from geolookup.index.compare import AnswerKind, KindChange, KindChanges, NamedLayers, changed_kinds
+from geolookup.index.compare import AnswerKind, CountryChange, KindChange, KindChanges, NamedLayers, changed_kinds
+from geolookup.model.continents import move_text
 from geolookup.model.fields import FIELDS
 from geolookup.settings.table import Settings
 
@@ -87,7 +88,7 @@ def judge(
     found: list[Loss] = []
     aside = " but that of the bundled registry data" if left_out else ""
     for family, counts in changes.addresses.items():
-        found += _Family(settings, family, counts, moving, lenient).losses(aside)
+        found += _Family(settings, family, counts, moving, lenient).losses(aside, _direction(changes.countries[family]))
     before, after = sum(changes.places_before.values()), sum(changes.places_after.values())
     if before >= _MANY_PLACES and 2 * after < before:
         fewer = {name: changes.places_before.get(name, 0) - changes.places_after.get(name, 0) for name in moving}
@@ -121,8 +122,8 @@ class _Family:
         self._is_served = any(each.after.fields is not None for each in addresses)
         self._moving, self._lenient = moving, lenient
 
-    def losses(self, aside: str) -> list[Loss]:
-        """Those that are too large; ``aside`` says which answers do not count."""
+    def losses(self, aside: str, direction: str) -> list[Loss]:
+        """Those that are too large; ``aside`` says which answers do not count, ``direction`` how countries change."""
         if not self._covered:
             return []
         gone = [each for each in self._had if not _is_answered(each)]
@@ -139,12 +140,18 @@ class _Family:
                 no_city, had_city, allowed.guard_coarser, "whose answer names a city would have one that names none"
             ),
             *self._share(
-                moved, had_country, allowed.guard_country, "whose answer names a country would have another country"
+                moved,
+                had_country,
+                allowed.guard_country,
+                "whose answer names a country would have another country",
+                direction,
             ),
             *self._facts(),
         ]
 
-    def _share(self, lost: list[_Count], had: list[_Count], allowed: float, said: str) -> Iterable[Loss]:
+    def _share(
+        self, lost: list[_Count], had: list[_Count], allowed: float, said: str, more: str = ""
+    ) -> Iterable[Loss]:
         number, of = _total(lost), _total(had)
         if number <= allowed * of:
             return
@@ -152,7 +159,7 @@ class _Family:
         own = all(change.before.source == charged for change, _ in lost)
         if charged in self._lenient and own and number <= self._few:
             return
-        yield Loss(f"{number / of:.1%} of the {self._name} addresses {said} ({addresses(number)})", charged)
+        yield Loss(f"{number / of:.1%} of the {self._name} addresses {said} ({addresses(number)}{more})", charged)
 
     def _facts(self) -> Iterable[Loss]:
         """Facts that are gone: of the addresses that still have an answer, so few have them."""
@@ -176,6 +183,14 @@ class _Family:
             owner = next((each for each in _sources(change.after, change.before) if each in self._moving), None)
             charges[owner] = charges.get(owner, 0) + number
         return max(charges, key=lambda name: charges[name])
+
+
+def _direction(countries: Mapping[CountryChange, int]) -> str:
+    """Between which countries most of the answers that have one before and after move, behind a comma."""
+    pairs = {pair: number for pair, number in countries.items() if pair[0] and pair[1] is not None}
+    most = max(pairs, key=lambda pair: pairs[pair], default=None)
+    told = "" if most is None else move_text(*most, pairs[most] / sum(pairs.values()))
+    return f", {told}" if told else ""
 
 
 def _with(field: str, counts: list[_Count]) -> list[_Count]:

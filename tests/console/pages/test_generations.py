@@ -223,6 +223,10 @@ def test_the_start_says_that_many_answers_changed_their_country(files: FilesCons
     assert "or a first one, most of them from Germany (DE) to Poland (PL)" in text
     assert f"Version 3, which {who()} published at 20" in text
     assert '<a href="/generations/diff?look=only">Look whether that is right</a>' in text
+    files.write(221, city="Town", country="PL")
+    files.sync()
+    files.directory.keeping.rollback(3)
+    assert "another country" not in visitor.get("/").text, "a person has just looked at the versions"
 
 
 def test_an_answer_says_what_it_was_before_and_leads_to_what_else_changed(

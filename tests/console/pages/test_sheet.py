@@ -307,7 +307,8 @@ def test_any_change_that_still_stands_is_undone_from_its_row(console: RunningCon
     page = f"/custom/{locid}"
     named, replaced, bobs, annas, added, created = rows_of(visitor.get(page).text)
     assert not annas["link"]
-    assert re.search(r"place changed by Bob \(\w+\), +[-\d]+ [:\d]+ : undo that first", annas["What"])
+    assert re.search(r"place changed by Bob \(\w+\), +[-\d]+ [:\d]+ : +undo that first", annas["What"])
+    assert bobs["link"].replace("&", "&amp;") + '">undo that first</a>' in visitor.get(page).text
     for row in (named, replaced, bobs, added, created):
         assert row["link"], row["What"]
     assert [row["link"] for row in rows_of(visitor.get("/history?find=Bureau").text)] == [

@@ -32,7 +32,7 @@ def home(console: Console) -> dict[str, Any] | None:
         return None
     status, layer, directory = console.geo().status(), console.layer(), console.directory()
     kept = Generations(directory).kept() if directory.require_current().refused else []
-    failed = next(iter(status.failures), None)
+    failed, rolled_back = next(iter(status.failures), None), _rolled_back(status)
     return {
         "served": [source for source in status.sources if source.serves],
         "sites": len(layer.every),
@@ -46,8 +46,8 @@ def home(console: Console) -> dict[str, Any] | None:
         "failed_at": None if failed is None else failed.at,
         "troubles": [
             *_troubles(status, kept, directory.edits.rolled_back()),
-            *([] if kept and any(each.held for each in kept) else _rolled_back(status)),
-            *_moved(directory),
+            *([] if any(each.held for each in kept) else rolled_back),
+            *([] if rolled_back else _moved(directory)),  # a person has just looked at the versions
             *_of_sites(layer.decide, len(layer.findings)),
         ],
     }

@@ -57,10 +57,10 @@ def save(tab: Any, button: str = SAVE) -> str:
 def told_that_it_was_overtaken(tab: Any) -> tuple[str, str]:
     """What the page says it is now, and what was typed."""
     tab.get_by_text("It was changed meanwhile").wait_for()
-    both = tab.get_by_role("region", name="What it is now, and what you typed")
+    both = tab.get_by_role("region", name="What it is now, and what your form has")
     now, typed = (both.locator(".sides > div").nth(number).inner_text() for number in (0, 1))
     assert now.startswith("Now")
-    assert typed.startswith("You typed")
+    assert typed.startswith("In your form")
     return now, typed
 
 

@@ -75,6 +75,7 @@ def test_a_range_is_one_whatever_stands_between_its_ends(between: str) -> None:
         ("IP 10.1.7.1\nMask 255.255.255.0", ["10.1.7.1"], ["255.255.255.0 is a netmask, not an address"]),
         ("10.0.0.5 -> 81.64.20.5", [], ["may be a range or single addresses"]),
         ("please move 10.1.0.5 to 10.2.0.5", [], ["may be a range or single addresses"]),
+        ("81,10,9,91 and 81-10-9-92", [], ["write 81.10.9.91", "write 81.10.9.92"]),
         ("10.0.0.3-10.0.0.11-10.0.0.12", [], ["'10.0.0.3 - 10.0.0.11 - 10.0.0.12' may be a range"]),
         ("10.0.0.3 -\n10.0.0.5", [], ["may be a range"]),
         ("from 10.0.0.3\nto 10.0.0.5", [], ["may be a range"]),
@@ -126,7 +127,7 @@ def test_no_number_beside_an_address_is_lost(text: str) -> None:
 
 def test_what_was_added_by_hand_is_not_unread_any_more() -> None:
     found = read_pasted("81.64.20.3-81.64.20.11-81.64.20.12\n81.64.20.300\n10.1.7.0 255.255.255.0")
-    assert found.left == "81.64.20.3 - 81.64.20.11 - 81.64.20.12, 81.64.20.300, 10.1.7.0/24"
+    assert found.left == "81.64.20.3 - 81.64.20.11 - 81.64.20.12, 81.64.20.300, 10.1.7.0/24?"
     left = found.left.split(", ")
     assert still_unread(left, read_pasted("81.64.20.3 81.64.20.11 10.1.7.0/25").blocks) == left
     assert still_unread(left, read_pasted("81.64.20.0/27 10.1.7.0/24").blocks) == ["81.64.20.300"]

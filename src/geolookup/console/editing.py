@@ -46,6 +46,8 @@ MOVE: Final = "move"
 
 #: The input with what of a mail could not be read: a person adds it by hand, or leaves it out.
 LEFT: Final = "left"
+#: The input with the place that a form was given: what a person changes of it may not fit the rest.
+GIVEN: Final = "given"
 #: What was typed, by the name of the input.
 Values = dict[str, str]
 
@@ -200,6 +202,11 @@ class Edit:
         return [*found, *(["locid"] if self.locid_label else []), *self.hidden]
 
 
+def place_of(values: Values) -> str:
+    """City, latitude and longitude of a form, with bars between."""
+    return "|".join(values[name].strip() for name in ("city", *DEGREES))
+
+
 def field_texts(fields: dict[str, Any]) -> Values:
     """The fields of a geolocation as a form shows them."""
     return {name: "" if value is None else str(value) for name, value in fields.items()}
@@ -331,6 +338,7 @@ def _read(request: AnyRequest, console: Console, edit: Edit, values: Values) -> 
         taken = {block for laid in console.layer().of_vrf(vrf) for block in laid.place.ipblocks}
         answers = console.geo().in_vrf(vrf).with_snapshot(lambda snapshot: pieces_of(snapshot, blocks, _MOST_PIECES))
         values |= known_as(answers[0], taken)
+        values |= {GIVEN: place_of(values)} if GIVEN in values else {}
     return _page(request, console, edit, values, note=f"Read {words.count(len(blocks), 'network')} of what was pasted.")
 
 

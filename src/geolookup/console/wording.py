@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from geolookup.base.text import short, short_v6
+from geolookup.lookup.ranges import addresses_of
 from geolookup.model.errors import HeldError
 from geolookup.model.fields import FIELDS
 from geolookup.model.types import Geolocation, IPBlock
@@ -248,7 +249,7 @@ def answered(blocks: Sequence[IPBlock], name: str, layer: Sequence[Laid] = (), e
     ``every`` is the number of all its networks, if it has these besides others.
     """
     more = every > len(blocks)
-    v4, v6 = (sum(block.last - block.first + 1 for block in blocks if block.family == each) for each in (4, 6))
+    v4, v6 = addresses_of(blocks).values()
     counted = " and ".join(
         [
             *([f"{v4:,} {'more ' if more else ''}{'address' if v4 == 1 else 'addresses'}"] if v4 else []),

@@ -19,7 +19,10 @@ from geolookup.model.types import IPBlock
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A part that could not be read: ``text`` is what a person would add, ``told`` says why, of a word nothing."""
+    """A part that could not be read: ``text`` is what a person would add, with ``?`` if it is a guess.
+
+    ``told`` says why; of a word it is empty.
+    """
 
     text: str
     told: str
@@ -77,7 +80,9 @@ _SEEN: Final = str.maketrans(
 )
 #: Marks of a line of a list or of a mail that is quoted.
 _BULLETS: Final = re.compile(r"(?:\s*(?:[-*•·>+#]+(?:\s+|(?=\d))|\(?\d{1,3}[.)]\s+))+")
-_WORDS: Final = re.compile(r"[,，、]|[^\s,，、|]+")
+_WORDS: Final = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{1,3}){3}(?![\d.,])|[,，、]|[^\s,，、|]+")
+#: Four numbers with another sign between.
+_FOUR: Final = re.compile(r"\d{1,3}(?:([,-])\d{1,3})(?:\1\d{1,3}){2}")
 #: Words between the ends of a range, and those that stand beside such a word.
 _TO: Final = re.compile(r"to|till|until|through|thru|bis|à|a|au|jusqu['’](?:à|au)|hasta|fino|do|até|tot|t/m|ends?|last")
 _BESIDE_TO: Final = re.compile(r"up|zu|zur|and|und|et|including|inclusive|incl|all|the|way")
@@ -122,7 +127,7 @@ def is_log(text: str) -> bool:
 def still_unread(texts: Iterable[str], blocks: Iterable[IPBlock]) -> list[str]:
     """Those texts of parts that were not read whose addresses, or networks, are not among some blocks by now."""
     blocks = list(blocks)
-    return [text for text in texts if not _are_in([*filter(_LIKE.search, text.split())], blocks)]
+    return [text for text in texts if not _are_in([*filter(_LIKE.search, text.rstrip("?").split())], blocks)]
 
 
 def _are_in(texts: list[str], blocks: list[IPBlock]) -> bool:
@@ -176,6 +181,9 @@ def _of_word(word: str, line: int) -> list[_Part]:
         return [_Part("block", word, line, block=IPBlock.parse(word))]
     if word in ",，、/&+":
         return [_Part("comma", word, line)]
+    if _FOUR.fullmatch(word):
+        written = re.sub("[,-]", ".", word)
+        return [_Part("wrong", word, line, told=f"{word!r} has no points: write {written} if that is an address")]
     if word.strip("-") == "" or word in _ARROWS:
         return [_Part("to" if word in _ARROWS else "dash", word, line)]
     ended = word.strip(_AROUND).rstrip(".,!?…")
@@ -231,7 +239,7 @@ class _Reader:
             kinds = [each.kind for each in self._all[self._at : self._at + 4]]
             if part.block is not None and near is not None and (network := _network_of(near, part)) is not None:
                 self._found.blocks.pop()
-                self._refuse(network, [near, part], f"{near.text} has the netmask {part.text}: write {network}")
+                self._refuse(f"{network}?", [near, part], f"{near.text} has the netmask {part.text}: write {network}")
                 near = None
             elif part.block is not None:
                 near = self._ends()
@@ -309,7 +317,7 @@ class _Reader:
         before, number = near.text.partition("/")[0].rpartition(".")[0], part.text.lstrip(".+")
         whole = f"{before}.{number}" if before and int(number) <= 255 else ""
         meant = f": write {whole} if that is meant" if whole else ""
-        self._refuse(whole or part.text, [part], f"{part.text} beside {near.text}{meant}")
+        self._refuse(f"{whole}?" if whole else part.text, [part], f"{part.text} beside {near.text}{meant}")
 
     def _unclear(self, parts: list[_Part]) -> None:
         text = _text(parts)

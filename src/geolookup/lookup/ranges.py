@@ -1,7 +1,7 @@
 """A range of addresses as lookups answer it: the segments in it, the largest first, or piece by piece."""
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -130,3 +130,13 @@ def pieces_of(snapshot: "Snapshot", blocks: Sequence[IPBlock], most: int) -> tup
         more, rest = pieces(snapshot, block, most - len(found))
         found += more
     return found, 0, rest
+
+
+def addresses_of(blocks: Iterable[IPBlock]) -> dict[int, int]:
+    """The number of addresses that some blocks have together, by family: those of several count once."""
+    found, reached = {4: 0, 6: 0}, {4: -1, 6: -1}
+    for block in sorted(blocks):
+        family = block.family
+        found[family] += max(0, block.last - max(block.first - 1, reached[family]))
+        reached[family] = max(reached[family], block.last)
+    return found

@@ -502,3 +502,9 @@ def test_enter_in_a_field_leaves_what_was_pasted_as_it_is(tab: Any, console: Run
     tab.locator("td", has_text="Enter again").wait_for()
     with open_editor(console.home) as editor:
         assert "Enter again" not in editor.sites(), "it checks, and does not save"
+
+
+def test_an_address_that_is_listed_twice_counts_once(mine: Visitor) -> None:
+    made = mine.save("/custom/create", **NOTHING, block="11.87.0.1-11.87.0.4 11.87.0.1").text
+    assert "now answers for 4 addresses: 11.87.0.1-11.87.0.4, 11.87.0.1" in made
+    assert "4 addresses in all" in mine.get("/?q=11.88.0.1-11.88.0.4, 11.88.0.1").text

@@ -261,3 +261,19 @@ def test_a_point_far_from_its_country_is_doubted_before_it_is_saved(mine: Visito
     )
     near = mine.fill("/custom/create", **{**far, "longitude": "19.94"}, step="check").text
     assert "is that meant" not in near
+
+
+def test_a_city_typed_over_the_one_that_was_given_has_not_its_coordinates(mine: Visitor) -> None:
+    path = "/custom/create?city=Berlin&country=DE&latitude=52.52&longitude=13.4"
+    given = {"country": "DE", "latitude": "52.52", "longitude": "13.4", "block": "11.86.0.1"}
+    same = mine.fill(path, **given, city="Berlin", step="check").text
+    assert "still those of" not in same
+    typed = unescape(mine.fill(path, **given, city="lyon", step="check").text)
+    assert "The coordinates are still those of Berlin. Lyon, ARA, 69001, FR is at 45.76, 4.84." in typed
+    assert "Take Lyon, ARA, 69001, FR" in typed
+    taken = unescape(mine.fill(path, **given, city="lyon", step="instead").text)
+    assert 'name="country" value="FR"' in taken
+    assert 'name="latitude" value="45.76"' in taken
+    assert "still those of" not in taken
+    unknown = unescape(mine.fill(path, **given, city="Nowhere", step="check").text)
+    assert "still those of Berlin. Change them, too, unless they are meant." in unknown

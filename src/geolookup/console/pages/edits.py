@@ -12,6 +12,7 @@ from litestar.params import FromPath
 from geolookup.base.text import shown_degrees
 from geolookup.console.console import Console, Html
 from geolookup.console.editing import (
+    GIVEN,
     WIDE,
     Does,
     Doubt,
@@ -20,6 +21,7 @@ from geolookup.console.editing import (
     digest_of,
     field_texts,
     offered,
+    place_of,
     respond,
     typed_fields,
     version,
@@ -41,6 +43,7 @@ from geolookup.state import custom_edits as edits
 from geolookup.state.custom_edits import Ends, Made
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
+from geolookup.state.generations.cities import plain
 from geolookup.sync import words
 
 
@@ -59,7 +62,7 @@ class _Create(Edit):
 
     button, block_label = "Create this site", "Networks"
     has_name = has_time_zone = has_vrf = has_fields = block_may_wait = blocks_may_be_many = True
-    hidden = ("once", "corrects")
+    hidden = ("once", "corrects", GIVEN)
     back = "/custom"
 
     def heading(self, values: Values) -> str:
@@ -69,7 +72,8 @@ class _Create(Edit):
         return ""
 
     def begin(self, request: AnyRequest) -> Values:
-        return {**super().begin(request), "once": secrets.token_urlsafe(9)}
+        values = super().begin(request)
+        return {**values, "once": secrets.token_urlsafe(9), GIVEN: place_of(values)}
 
     def wrong(self, console: Console, values: Values) -> dict[str, str]:
         local = _wrong_local(values, needs_name=bool(self.vrf(values)))
@@ -78,8 +82,16 @@ class _Create(Edit):
     def vrf(self, values: Values) -> str:
         return values["vrf"].strip()
 
-    def doubt(self, console: Console, values: Values) -> Doubt | None:  # noqa: ARG002
-        """A country typed over another one has the coordinates of that."""
+    def doubt(self, console: Console, values: Values) -> Doubt | None:
+        """A city or a country typed over another one has the coordinates of that."""
+        given, here = (text.rsplit("|", 2) for text in (values[GIVEN], place_of(values)))
+        if given[1:] == here[1:] != ["", ""] and given[:1] != here[:1]:
+            told, city = f"The coordinates are still those of {given[0] or 'before'}.", plain(here[0])
+            for text, place in offered(console, here[0]):
+                if plain(place["city"]) == city:
+                    at = f"{place['latitude']}, {place['longitude']}"
+                    return Doubt(text=f"{told} {text} is at {at}.", button=f"Take {text}", instead=place)
+            return Doubt(text=f"{told} Change them, too, unless they are meant.")
         fields = typed_fields(values)
         latitude, longitude = (None if fields[name] is None else float(fields[name]) for name in DEGREES)
         if not is_far({**fields, "latitude": latitude, "longitude": longitude}):

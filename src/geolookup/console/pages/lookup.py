@@ -19,7 +19,7 @@ from geolookup.console.picture import picture
 from geolookup.index.reader import EMPTY
 from geolookup.lookup.explain_network import explained_facts
 from geolookup.lookup.pasted import Pasted, is_log, read_pasted
-from geolookup.lookup.ranges import pieces_of
+from geolookup.lookup.ranges import addresses_of, pieces_of
 from geolookup.lookup.record import TRAITS, leaves
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model.addresses import no_address
@@ -183,7 +183,7 @@ def _listed(console: Console, found: Pasted, vrf: str) -> dict[str, Any]:
         if piece.match is not None and piece.match.layer == "custom" and piece.block in free
     ]
     texts, left = [*map(block_text, free)], found.left
-    size = sum(block.last - block.first + 1 for block in blocks)
+    size = sum(addresses_of(blocks).values())
     return {
         "pieces": found_pieces,
         "left_out": left_out,

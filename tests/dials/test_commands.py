@@ -337,6 +337,31 @@ def test_a_sheet_without_digests_takes_back_nothing_that_a_colleague_changed_at_
     assert person.upstream.places[-1] == place
 
 
+@pytest.mark.parametrize("is_exported", [False, True])
+def test_a_site_that_a_colleague_deleted_at_the_service_is_not_made_again_without_a_word(
+    person: Person, tmp_path: Path, is_exported: bool
+) -> None:
+    file = tmp_path / "sites.toml"
+    file.write_text(SITE)
+    person("custom", "apply", file)
+    person.has("10.2.0.0/24", city="Kiel", latitude=54.3)
+    person("sync")
+    if is_exported:
+        person("custom", "export", file)
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    settle()
+    person("sync", exits=3)
+    person("custom", "apply", file, exits=3)
+    assert "Berlin office: the service deleted it, and the file has it" in person.said
+    for keep in (("--keep", "theirs"), ()):
+        person("custom", "apply", file, *keep)
+        person("push")
+        assert [*person.there] == [-2]
+    person("custom", "apply", file, "--keep", "mine")
+    person("push")
+    assert sorted(person.there.values()) == [("Berlin", ["10.1.0.0"]), ("Kiel", ["10.2.0.0"])]
+
+
 @pytest.mark.parametrize("there", ["as it was", "changed", "under another number"])
 def test_a_site_that_one_list_lacks_has_its_name_again_once_it_is_back(person: Person, there: str) -> None:
     person("custom", "create", "Bonn office", "--block", "10.1.0.0/24", "--country", "DE", "--city", "Bonn",

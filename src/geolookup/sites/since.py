@@ -90,7 +90,7 @@ class Conflict:
     def who(self) -> str:
         """Who did what."""
         if self.line is None:
-            return "the service changed it"
+            return f"the service {'deleted' if self.theirs is None else 'changed'} it"
         if self.line.undoes:  # what stands is not theirs
             return f"{self.line.who} undid a change of it"
         verb = "deleted" if self.theirs is None else "added" if self.base is None and self.is_known else "changed"
@@ -322,7 +322,11 @@ class Since:
         lines = self._places.get(key, [])
         if place is None:
             gone = bool(lines) and lines[0].before is not None and lines[-1].after is None
-            return self._conflict(site.name, lines[0].before, None, mine, lines[-1]) if gone else None
+            if gone or self.vrf or former is None:
+                return self._conflict(site.name, lines[0].before, None, mine, lines[-1]) if gone else None
+            local = self._session.local(former)
+            was = self._session.ledger.last_of(local) if site.made_from or str(local) in self._applied else None
+            return None if was is None else self._conflict(site.name, was, None, mine, None)
         made_from = site.made_from or ("" if lines else self._applied.get(str(self._session.local(place.locid)), ""))
         if made_from:
             return self._by_digest(site.name, made_from, place, lines, mine)

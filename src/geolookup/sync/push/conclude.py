@@ -118,8 +118,8 @@ def conclude(
     for gone in found.ended:
         words = (
             f"{names.of(known[gone])} is gone from the service, and from lookups: somebody deleted it, or gave its "
-            "number to something else. If the service has it again, it has its name again; `geolookup custom apply` "
-            "with your file of sites, or `custom create`, makes it anew"
+            "number to something else. If the service has it again, it has its name again; `geolookup custom apply "
+            "--keep mine` with your file of sites, or `custom create`, makes it anew"
         )
         if names.has(known[gone]):
             findings.told.append(ledger.outbox.notice(0, gone, known[gone].shown, words))

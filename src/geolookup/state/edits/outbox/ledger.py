@@ -53,6 +53,10 @@ class Ledger:
         """One place."""
         return self.read("id = ?", (place,))[place]
 
+    def last_of(self, place: int) -> Content | None:
+        """What a place was that is gone from the service; None if it is not gone, or nothing is known of it."""
+        return next((kept.last for kept in self.read("id = ?", (place,)).values()), None)
+
     def forms(self) -> Forms:
         """How the service stores what it is sent."""
         sql = f"SELECT sent, stored FROM forms ORDER BY id DESC LIMIT {_MOST_FORMS}"  # noqa: S608 - a number

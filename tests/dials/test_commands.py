@@ -405,6 +405,9 @@ def test_an_edit_that_waits_goes_to_its_place_though_that_has_another_number(
         person("sync", exits=3)
     person.upstream.fail_over({-500: place})
     person("sync")
+    told = "is at the service again" if is_gone_before else "has another number at the service: it was -1"
+    assert f"Berlin (-500) {told}" in person.said
+    assert "answered with" not in person.said
     person("push")
     assert {number: each.as_fields()["postalcode"] for number, each in person.upstream.places.items()} == {
         -500: "10115"
@@ -538,6 +541,20 @@ def test_a_lost_deletion_that_is_undone_makes_the_place_again_with_its_blocks_in
     settle()
     person("push")
     assert person.there == {-2: ("Berlin", ["10.1.0.0"])}
+
+
+def test_what_an_undone_deletion_waits_for_keeps_no_block_from_the_place_that_is_made_again(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    tokyo = Place(changed(person.upstream.places[-1], city="Tokyo", latitude=35.6, longitude=139.7).fields)
+    person("custom", "delete", locid)
+    person.upstream.faults = ["after"]
+    person("push", exits=1)
+    person.upstream.fail_over({-1: changed(tokyo, "10.9.0.1")})
+    settle()
+    person("push", exits=3)
+    person("custom", "undo", "--run")
+    person("push", exits=3)
+    assert person.there == {-1: ("Tokyo", ["10.9.0.1"]), -2: ("Berlin", ["10.1.0.0"])}
 
 
 @pytest.mark.parametrize("command", ["sync", "push", "refresh"])

@@ -97,8 +97,7 @@ def conclude(
         known[whole] = ledger.merge(known[whole], known[part])
     for place in found.places:
         _write(ledger, known[place.id], place, found.held.get(place.id), start, names, findings)
-        if known[place.id].last is not None and place.number is not None:
-            findings.warnings.append(f"{names.of(replace(known[place.id], place=place))} is at the service again")
+        _tell_back(known[place.id], place, names, findings)
     twins = dict(found.twins)
     for made, request in ledger.watched():
         if request.what != "create":
@@ -129,12 +128,24 @@ def conclude(
     return findings
 
 
+def _tell_back(kept: Kept, place: Place, names: Names, findings: Findings) -> None:
+    """Tell that a place which was gone is there again, or that it has another number."""
+    was_gone = kept.last is not None or (kept.hold is not None and kept.hold.reason == "gone")
+    if place.number is None or not (
+        was_gone or (kept.place.number not in (None, place.number) and not kept.place.requests)
+    ):
+        return
+    former = "" if kept.place.number is None else f": it was {kept.place.number}"
+    is_there = "is at the service again" if was_gone else f"has another number at the service{former}"
+    findings.warnings.append(f"{names.of(replace(kept, place=place))} {is_there}")
+
+
 def _tell_misnamed(
     ledger: Ledger, kept: Kept, place: Place, listed: Mapping[int, Geolocation], findings: Findings
 ) -> None:
     """Tell that the service answered a create with a number which it turned out not to have."""
     number, create = kept.place.number, kept.place.creating
-    if number is None or place.number in (None, number) or (create is not None and create.misnamed):
+    if number is None or place.number in (None, number) or create is None or create.misnamed:
         return
     words = f"the service answered with locid {number} to a create that made {place.number}"
     if not any(each.what != "create" and (each.known or number in listed) for each in kept.place.requests):

@@ -158,7 +158,7 @@ class Courier:
         place = job.kept.place
         theirs = job.theirs if job.looked or job.theirs is not None else place.acknowledged
         leaves: Blocks = frozenset()
-        if theirs is not None:
+        if theirs is not None and (place.number is not None or place.lost is None):  # else it is not there any more
             # What was sent, and not answered, may be there by now.
             sent = {each.new for each in place.requests if not (each.known or job.conclusive or each.new is None)}
             wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | sent))

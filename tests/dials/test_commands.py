@@ -14,6 +14,7 @@ from geolookup.cli.app import run
 from geolookup.sync.pull import service
 from geolookup.sync.push import requests
 from geolookup.sync.push.requests import send
+from geolookup.upstream.geolocations import GeolocationsClient
 from tests.dials.dials import Dials
 from tests.dials.person import BERLIN, ELSEWHERE, Person, settle
 from tests.dials.upstream import CLIENT, Place
@@ -543,6 +544,17 @@ def test_a_lost_deletion_that_is_undone_makes_the_place_again_with_its_blocks_in
     assert person.there == {-2: ("Berlin", ["10.1.0.0"])}
 
 
+def test_a_block_that_a_push_alone_has_seen_is_not_taken_away_for_a_moment(person: Person) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    person.upstream.colleague_changes(-1, changed(person.upstream.places[-1], "10.9.0.1"), who="colleague")
+    person("custom", "update", locid, "--postalcode", "10115")
+    person("push")
+    person("custom", "remove-block", locid, "10.1.0.0/24")
+    person("push", exits=3)
+    assert "the service has changed Berlin (-1)" in person.said
+    assert len(person.upstream.places[-1].blocks) == 3
+
+
 def test_what_an_undone_deletion_waits_for_keeps_no_block_from_the_place_that_is_made_again(person: Person) -> None:
     locid = person.has("10.1.0.0/24")
     tokyo = Place(changed(person.upstream.places[-1], city="Tokyo", latitude=35.6, longitude=139.7).fields)
@@ -701,6 +713,45 @@ def test_a_lost_create_is_not_sent_again_by_a_list_that_is_cut_without_a_word(pe
     person.upstream.dials = Dials()
     person("push")
     assert person.there[-3] == ("Kiel", ["10.9.0.0"])
+
+
+@pytest.mark.parametrize("choice", ["retry", "drop"])
+def test_a_deletion_that_a_copy_with_other_numbers_undoes_waits_for_a_person(person: Person, choice: str) -> None:
+    locid = person.has("10.1.0.0/24")
+    place = person.upstream.places[-1]
+    person("custom", "delete", locid)
+    person("push")
+    person.upstream.fail_over({-500: place})
+    person("sync")  # before it has settled
+    settle()
+    person("sync", exits=3)
+    assert "said yes to edits of Berlin (-500), and does not show them" in person.said
+    assert person.looks_up("10.1.0.1") == [1]
+    (edit,) = (row["id"] for row in json.loads(person("outbox", "list", "--json")))
+    person("outbox", choice, edit)
+    person("push")
+    person("sync")
+    assert person.there == ({} if choice == "retry" else {-500: ("Berlin", ["10.1.0.0"])})
+    assert person.looks_up("10.1.0.1") == [1 if choice == "retry" else -500]
+
+
+def test_what_somebody_creates_between_a_list_and_its_probe_is_no_sign_that_it_was_cut(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person.creates("10.1.0.0/24")
+    person.upstream.faults = ["after"]
+    person("push", exits=1)
+    person.upstream.dials = Dials(cap=1000)
+    settle()
+    real = GeolocationsClient.require_whole
+
+    def between(client: GeolocationsClient, count: int) -> None:
+        person.upstream.colleague_creates(ELSEWHERE, who="colleague")
+        real(client, count)
+
+    monkeypatch.setattr(GeolocationsClient, "require_whole", between)
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"]), -2: ("Sydney", [])}
 
 
 def test_a_conflict_that_comes_after_the_work_makes_no_twin(person: Person) -> None:

@@ -36,9 +36,9 @@ class Sites:
         self._person, self._path = person, path
         person.upstream.dials = Dials(reuse=True)
 
-    def apply(self, *sites: str, **how: int) -> None:
+    def apply(self, *sites: str, keep: str | None = None, exits: int = 0) -> None:
         self._path.write_text("".join(sites))
-        self._person("custom", "apply", self._path, **how)
+        self._person("custom", "apply", self._path, *(() if keep is None else ("--keep", keep)), exits=exits)
 
     def are_there(self) -> None:
         self.apply(ROME, MUNICH.format(city="Munich"))
@@ -100,7 +100,9 @@ def test_apply_makes_the_site_anew_and_leaves_the_number_to_whom_it_was_given(pe
     number = sites.lose_munich_to_tokyo()
     settle()
     person("sync", exits=None)
-    sites.apply(ROME, MUNICH.format(city="Munich"))
+    sites.apply(ROME, MUNICH.format(city="Munich"), exits=3)
+    assert "the service deleted it, and the file has it" in person.said
+    sites.apply(ROME, MUNICH.format(city="Munich"), keep="mine")
     person.pushes_for_all_to_see()
     assert ours_to(person, number) == []
     assert person.there[number] == ("Tokyo", ["10.9.0.0"])

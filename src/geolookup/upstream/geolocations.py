@@ -222,13 +222,16 @@ class GeolocationsClient:
         :raises UpstreamAnswerError: if there are more
         :raises UpstreamRefusedError: if the service takes no ``top``
         """
-        with self.list(top=PROBE_TOP) as listing:
-            for _ in listing.iter_batches():
-                if listing.geolocations_seen > count:
-                    raise UpstreamAnswerError(
-                        f"the list is truncated: {count} geolocations without `top`, and more with top={PROBE_TOP}: "
-                        "the service caps its list silently. Nothing was published or sent"
-                    )
+        # If the same question has more by now, too, somebody has created one between the two.
+        if self._has_more(count, top=PROBE_TOP) and not self._has_more(count):
+            raise UpstreamAnswerError(
+                f"the list is truncated: {count} geolocations without `top`, and more with top={PROBE_TOP}: "
+                "the service caps its list silently. Nothing was published or sent"
+            )
+
+    def _has_more(self, count: int, *, top: int | None = None) -> bool:
+        with self.list(top=top) as listing:
+            return any(listing.geolocations_seen > count for _ in listing.iter_batches())
 
     def create(self, fields: Mapping[str, object], *, idempotency_key: str) -> int:
         """Operation 2: create a custom geolocation from all of its fields; returns the locid from the service."""

@@ -175,8 +175,9 @@ def concluded(
         if place.number is None and place.lost is not None and place.lost not in numbers:
             again = replace(place, number=place.lost, lost=None)
             place = again if _holds(again, listed, forms) else place
-        moved = None if place.requests or _holds(place, listed, forms) else matching.same_as(place)
-        if moved is not None:  # nothing of ours is under way: the service, or another one, has given it another number
+        is_quiet = not place.requests or place.deleted  # nothing of ours is under way
+        moved = matching.same_as(place) if is_quiet and not _holds(place, listed, forms) else None
+        if moved is not None:  # the service, or another one, has given it another number
             place = replace(place, number=moved, lost=None, refused=None)
             matching.taken.add(moved)
         number = place.number if place.number is not None or place.lost in numbers else place.lost

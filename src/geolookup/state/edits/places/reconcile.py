@@ -286,7 +286,9 @@ def strange_blocks(place: Place, theirs: Content) -> Blocks:
         known |= intent.takes | {intent.new}
     known |= _seen(place.intents)
     for request in place.requests:
-        known |= {request.old, request.new} | (request.before.blocks if request.before is not None else frozenset())
+        # Before a delete-all of ours they were known to be nobody else's; before any other, nobody had looked for that.
+        taken = request.before.blocks if request.what == "clear" and request.before is not None else frozenset()
+        known |= {request.old, request.new} | taken
     return theirs.blocks - known
 
 

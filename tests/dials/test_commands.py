@@ -416,6 +416,24 @@ def test_an_edit_that_waits_goes_to_its_place_though_that_has_another_number(
     assert person.upstream.places[-500].blocks == place.blocks
 
 
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_an_edit_that_was_sent_is_found_under_the_other_number_of_its_place(person: Person, is_lost: bool) -> None:
+    locid = person.has("10.1.0.0/24")
+    before = person.upstream.places[-1]
+    person("custom", "update", locid, "--postalcode", "10115")
+    person("push")
+    person("custom", "add-block", locid, "10.2.0.0/24")
+    person.upstream.fail_over({-500: before if is_lost else person.upstream.places[-1]})
+    settle()
+    person("sync", exits=3 if is_lost else 0)
+    if is_lost:
+        assert "said yes to edits of Berlin (-500), and does not show them: it has Berlin, DE" in person.said
+        person("outbox", "retry", 3)
+    person("push")
+    assert person.there == {-500: ("Berlin", ["10.1.0.0", "10.2.0.0"])}
+    assert person.upstream.places[-500].as_fields()["postalcode"] == "10115"
+
+
 def test_what_a_list_did_not_show_once_is_done_when_the_next_one_does(person: Person) -> None:
     person.creates("10.1.0.0/24")
     person("push")

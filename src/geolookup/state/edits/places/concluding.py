@@ -130,12 +130,12 @@ class Matching:
         return numbers
 
     def same_as(self, place: Place) -> int | None:
-        """The number of what is nobody's, and has just the content of a place, and blocks; None if nothing has."""
-        content = place.baseline
-        if content is None or not content.blocks:
-            return None
-        free = self._free(self.forms.cell(content.values))
-        return next((each for each in free if each not in self.taken and self.listed[each] == content), None)
+        """The number of what is nobody's, and just what a place was or was to be, with blocks; None if nothing is."""
+        for content in dict.fromkeys(each for each in place.was() if each.blocks):
+            for number in self._free(self.forms.cell(content.values)):
+                if number not in self.taken and self.listed[number] == content:
+                    return number
+        return None
 
     def given(self, number: int) -> frozenset[Hashable]:
         """The blocks that edits gave to what a list brought, before it was known as ours."""
@@ -175,8 +175,7 @@ def concluded(
         if place.number is None and place.lost is not None and place.lost not in numbers:
             again = replace(place, number=place.lost, lost=None)
             place = again if _holds(again, listed, forms) else place
-        is_quiet = not place.requests or place.deleted  # nothing of ours is under way
-        moved = matching.same_as(place) if is_quiet and not _holds(place, listed, forms) else None
+        moved = None if place.creating is not None or _holds(place, listed, forms) else matching.same_as(place)
         if moved is not None:  # the service, or another one, has given it another number
             place = replace(place, number=moved, lost=None, refused=None)
             matching.taken.add(moved)

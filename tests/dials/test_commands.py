@@ -333,6 +333,7 @@ def test_a_sheet_without_digests_takes_back_nothing_that_a_colleague_changed_at_
         person("custom", "apply", file, *keep)
         person("push")
         assert person.upstream.places[-1] == theirs
+    person("sync", exits=None)
     person("custom", "apply", file, "--keep", "mine")
     person("push")
     assert person.upstream.places[-1] == place
@@ -361,6 +362,30 @@ def test_a_site_that_a_colleague_deleted_at_the_service_is_not_made_again_withou
     person("custom", "apply", file, "--keep", "mine")
     person("push")
     assert sorted(person.there.values()) == [("Berlin", ["10.1.0.0"]), ("Kiel", ["10.2.0.0"])]
+
+
+@pytest.mark.parametrize("seen", ["push", "sync", "push, sync"])
+def test_the_sheet_before_one_that_waits_takes_back_nothing_of_a_colleagues(
+    person: Person, tmp_path: Path, seen: str
+) -> None:
+    file = tmp_path / "sites.toml"
+    file.write_text(SITE)
+    person("custom", "apply", file)
+    person.pushes_for_all_to_see()
+    file.write_text(SITE.replace("807", "808"))
+    person("custom", "apply", file)
+    theirs = changed(person.upstream.places[-1], dmacode="809")
+    person.upstream.colleague_changes(-1, theirs, who="colleague")
+    for command in seen.split(", "):
+        person(command, exits=None)
+    file.write_text(SITE)
+    person("custom", "apply", file, exits=3)
+    assert "Berlin office: the service changed it: dmacode was 807, is 809" in person.said
+    assert person.upstream.places[-1] == theirs
+    person("sync", exits=None)
+    person("custom", "apply", file, "--keep", "mine")
+    person("push")
+    assert person.upstream.places[-1].as_fields()["dmacode"] == "807"
 
 
 @pytest.mark.parametrize("there", ["as it was", "changed", "under another number"])
@@ -503,7 +528,7 @@ def test_an_undone_edit_of_what_a_colleague_deleted_does_not_make_it_again(perso
     if is_seen:
         person("sync", exits=3)
     person("custom", "undo", "--run")
-    assert "somebody deleted it at the service" in person.said
+    assert "is gone since: what was changed of it stays as it is" in person.said
     assert person.looks_up("10.1.0.1") == [1]
     person("push")
     person("sync")
@@ -585,6 +610,33 @@ def test_what_an_undone_deletion_waits_for_keeps_no_block_from_the_place_that_is
     person("custom", "undo", "--run")
     person("push", exits=3)
     assert person.there == {-1: ("Tokyo", ["10.9.0.1"]), -2: ("Berlin", ["10.1.0.0"])}
+
+
+@pytest.mark.parametrize("is_seen", [False, True])
+def test_an_undone_edit_that_was_held_leaves_what_the_colleague_wrote(person: Person, is_seen: bool) -> None:
+    locid = person.has("10.1.0.0/24")
+    theirs = changed(person.upstream.places[-1], postalcode="20095")
+    person.upstream.colleague_changes(-1, theirs, who="colleague")
+    person("custom", "update", locid, "--postalcode", "10115")
+    person("push", exits=3)
+    if is_seen:
+        person("sync", exits=3)
+    person("custom", "undo", "--run")
+    person("push")
+    person("sync")
+    assert (person.upstream.places[-1], person("outbox", "list")) == (theirs, "")
+
+
+def test_an_undone_rename_leaves_the_name_if_another_site_has_the_former_one(person: Person) -> None:
+    for name, network in (("Bonn", "10.1.0.0/24"), ("Rhein", "10.2.0.0/24")):
+        if name == "Rhein":
+            person("custom", "rename", "Bonn", "Rhein")
+            name = "Bonn"
+        person("custom", "create", name, "--block", network, "--country", "DE", "--city", "Bonn",
+               "--latitude", "50.7", "--longitude", "7.1")  # fmt: skip
+    person("custom", "undo", "--step", 2, "--run")
+    assert "another site is named Bonn by now: Rhein keeps its name" in person.said
+    assert person("10.1.0.1", "10.2.0.1", "--fields", "site").split() == ["Rhein", "Bonn"]
 
 
 @pytest.mark.parametrize("command", ["sync", "push", "refresh"])

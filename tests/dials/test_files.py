@@ -1,6 +1,7 @@
 """States and files that went back, were copied or are open to every user: what a person sees, and what is sent."""
 
 import contextlib
+import json
 import os
 import shutil
 import sqlite3
@@ -431,3 +432,25 @@ def test_after_a_restore_what_is_written_is_newer_than_the_list_that_is_served(p
     directory = StateDirectory(home)
     with directory.edits.reading() as database:
         assert Outbox(database).counter > Begun.of(directory.require_current().published).counter
+
+
+@pytest.mark.parametrize("choice", ["adopt", "retry"])
+def test_what_was_created_and_changed_since_a_backup_can_be_adopted_and_is_made_anew_by_one_word(
+    person: Person, tmp_path: Path, choice: str
+) -> None:
+    person.creates("10.1.0.0/24")
+    person.creates("10.2.0.0/24", city="Bonn", latitude=50.7, longitude=7.1)
+    person("state", "backup", tmp_path / "backup")
+    person.pushes_for_all_to_see()
+    person("custom", "update", -1, "--city", "Potsdam")
+    person("custom", "remove-block", -2, "10.2.0.0/24")
+    person.pushes_for_all_to_see()
+    person("state", "restore", tmp_path / "backup", "--replace")
+    for command in ("push", "sync", "push", "sync"):
+        settle()
+        person(command, exits=3)
+        (edit,) = (row["id"] for row in json.loads(person("outbox", "list", "--json")) if row["operation"] == "create")
+        assert f"`geolookup outbox adopt {edit} -1`" in person("outbox", "list")
+    person("outbox", choice, edit, *([-1] if choice == "adopt" else []))
+    person("push", exits=3)  # of Bonn
+    assert sorted(person.there) == ([-2, -1] if choice == "adopt" else [-3, -2, -1])

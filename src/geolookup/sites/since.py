@@ -318,6 +318,8 @@ class Since:
         theirs = None if place is None else content_of(place)
         if not self._has_base or mine == theirs:
             return None
+        if place is not None and not self.vrf and (overtaken := self._session.overtaken(place.locid)) is not None:
+            return self._conflict(site.name, *overtaken, mine, None)  # else the edit is taken back, and theirs with it
         key = self._key(site.name, place, former)
         lines = self._places.get(key, [])
         if place is None:

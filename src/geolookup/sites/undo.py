@@ -53,6 +53,20 @@ class _Target:
     names: Mapping[int, str]
     notes: list[str] = field(default_factory=list)
 
+    @classmethod
+    def of(
+        cls,
+        layer: Mapping[int, Geolocation],
+        backwards: Iterable[tuple[int, Content | None, Content | None]],
+        editor: Editor,
+        names: Mapping[int, str],
+    ) -> "_Target":
+        """A layer without these changes: of which number, what it was before, and after."""
+        target = cls({locid: content_of(place) for locid, place in layer.items()}, editor.stored(), names)
+        for locid, was, became in backwards:
+            target.reverse(locid, was, became)
+        return target
+
     def reverse(self, locid: int, before: Content | None, after: Content | None) -> None:
         """Take one change out of the layer, as far as it is still there."""
         now = self.layer.get(locid)
@@ -138,15 +152,18 @@ def undo(
         changes += [(line.place, line.before, line.after) for line in lines]
         before = custom_layer(editor)
         names = {locid: name for name, locid in editor.sites().items()}
-        target = _Target({locid: content_of(place) for locid, place in before.items()}, editor.stored(), names)
-        for place, was, became in changes:
-            there = session.undeleted(place) if became is None else None
-            target.reverse(session.shown(place), there or was, became)
+        backwards = [
+            (session.shown(place), (session.undeleted(place) if became is None else None) or was, became)
+            for place, was, became in changes
+        ]
+        target = _Target.of(before, backwards, editor, names)
         target.require_blocks_free()
-        touched = dict.fromkeys(session.shown(place) for place, _, _ in reversed(changes))
+        touched = dict.fromkeys(locid for locid, _, _ in reversed(backwards))
         found = take_back(editor, {locid: target.layer.get(locid) for locid in touched}, names)
-        made = _make(editor, session, [*found, *_changes(editor, target, touched, session.forgotten(), before)])
-        put_back = _put_names_back(session, steps)
+        if found:  # below what was taken back, others may have changed the same meanwhile: that stays
+            target = _Target.of(custom_layer(editor), backwards, editor, names)
+        made = _make(editor, session, [*found, *_changes(editor, target, touched, session.forgotten())])
+        put_back = _put_names_back(session, steps, target.notes)
         of_vrfs = _put_vrfs_back(session, steps, target.notes)
         if steps:
             session.steps.undone([each.number for each in steps], by=session.step, whole=whole)
@@ -216,10 +233,8 @@ def _undoable(row: OutboxRow) -> OutboxRow:
     return row
 
 
-def _changes(
-    editor: Editor, target: _Target, touched: Iterable[int], forgotten: set[int], before: Mapping[int, Geolocation]
-) -> list[Change]:
-    """The steps from the layer as it is to what it shall be; ``before`` is how it was before edits were taken back."""
+def _changes(editor: Editor, target: _Target, touched: Iterable[int], forgotten: set[int]) -> list[Change]:
+    """The steps from the layer as it is to what it shall be."""
     layer = custom_layer(editor)
     found: list[Change] = []
     for locid in touched:
@@ -229,9 +244,6 @@ def _changes(
                 found.append(Change(kind=Kind.DELETE, site=site, locid=locid, place=place))
             continue
         blocks: Iterable[Any] = content.blocks
-        if place is None and locid in before:
-            target.notes.append(f"{target.who(locid)} was here for that edit alone: somebody deleted it at the service")
-            continue
         if place is None:
             # By its number, which is not used for anything else in here, so that its blocks find it.
             name, number = site or f"geolocation {locid}", locid if locid in forgotten else None
@@ -259,8 +271,8 @@ def _make(editor: Editor, session: EditSession, changes: list[Change]) -> tuple[
     return tuple(made)
 
 
-def _put_names_back(session: EditSession, steps: Iterable[Step]) -> list[str]:
-    """Give sites the names back that they had before the steps.
+def _put_names_back(session: EditSession, steps: Sequence[Step], notes: list[str]) -> list[str]:
+    """Give sites the names back that they had before the steps; ``notes`` get those whose name another site has now.
 
     :returns: what sites that are there all the while are called again
     """
@@ -272,6 +284,12 @@ def _put_names_back(session: EditSession, steps: Iterable[Step]) -> list[str]:
                 names.pop(name, None)
                 if was is not None:
                     names[name] = was
+    called = {named.locid for named in names.values()}
+    for former, was in ((former, was) for step in steps for former, (was, _) in step.names.items()):
+        for name, named in before.items():
+            if was is not None and named.locid == was.locid and named.locid not in called:
+                names[name] = named
+                notes.append(f"another site is named {former} by now: {name} keeps its name")
     names = {name: Named(session.steps.now(named.locid), named.time_zone) for name, named in names.items()}
     if names != before:
         known = {

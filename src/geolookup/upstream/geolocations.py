@@ -226,7 +226,8 @@ class GeolocationsClient:
         if self._has_more(count, top=PROBE_TOP) and not self._has_more(count):
             raise UpstreamAnswerError(
                 f"the list is truncated: {count} geolocations without `top`, and more with top={PROBE_TOP}: "
-                "the service caps its list silently. Nothing was published or sent"
+                "the service caps its list silently. Nothing was published or sent: ask for all by a query in "
+                f"`path_list`, such as {self._settings.path_list}?top={PROBE_TOP}"
             )
 
     def _has_more(self, count: int, *, top: int | None = None) -> bool:

@@ -291,7 +291,7 @@ def test_rolled_back_content_can_be_accepted(home: str) -> None:
 @pytest.mark.parametrize("count", [3, 100])
 def test_a_silent_cap_is_found_by_asking_for_more(home: str, count: int) -> None:
     with (
-        RawServer(listed(many(count)), listed(many(count + 1))) as server,
+        RawServer(listed(many(count)), listed(many(count + 1)), listed(many(count))) as server,
         pytest.raises(UpstreamAnswerError, match="truncated"),
     ):
         pull(StateDirectory(home), Settings(url=server.url, attempts=1))

@@ -21,6 +21,7 @@ from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.payload import content_of, described, geolocation, values_of
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.places.place import Blocks, Content, Intent
+from geolookup.state.edits.places.reconcile import conflicting
 from geolookup.state.edits.steps import SITES, Named, Steps
 from geolookup.state.edits.vrfs import VrfPlaces
 from geolookup.state.generations.cache import Cache, digest
@@ -304,6 +305,18 @@ class EditSession:
             *_, newest = [None, *kept.rows.values()]
             if newest is not None and newest.intent.what == "delete" and newest.never_applied:
                 return replace(kept.place, intents=kept.place.intents[:-1]).shown
+        return None
+
+    def overtaken(self, shown: int) -> tuple[Content | None, Content] | None:
+        """What an edit of a geolocation that waits was made against, and what others have made of that; None if nothing
+        contradicts it.
+        """
+        for kept in self.ledger.read("id = ?", (self.local(shown),)).values() if self.layer[shown].edits else ():
+            is_held = kept.hold is not None and kept.hold.reason == "conflict"
+            theirs = kept.hold.theirs if is_held and kept.hold is not None else kept.place.baseline
+            against = [] if theirs is None else conflicting(kept.place, theirs)
+            if theirs is not None and against:
+                return against[0].base, theirs
         return None
 
     def before_unsent(self) -> dict[int, Content | None]:

@@ -75,7 +75,7 @@ def anew(place: Place) -> Place:
     if wanted is None and (left := strays(place.intents) or place.intents):
         wanted = target(left, left[0].base)
     if wanted is None:
-        return replace(place, number=None, lost=None, baseline=None, intents=(), requests=(), owed=frozenset())
+        return _unbound(place)
     # Under the numbers that a person knows: the create under the first, and each block under that which gave it.
     ids = [intent.id for intent in place.intents] or [0]
     given = {intent.new: intent.id for intent in place.intents if intent.new is not None}
@@ -84,7 +84,14 @@ def anew(place: Place) -> Place:
         Intent(id=given.get(block, ids[-1]), what="add_block", base=Content(wanted.values), new=block)
         for block in in_order(wanted.blocks)
     ]
-    return replace(place, number=None, lost=None, baseline=None, intents=tuple(intents), requests=(), owed=frozenset())
+    return replace(_unbound(place), intents=tuple(intents))
+
+
+def _unbound(place: Place) -> Place:
+    """A place of which the service has nothing: a person says so, whatever copy of the edits was put back."""
+    return replace(
+        place, number=None, lost=None, baseline=None, intents=(), requests=(), owed=frozenset(), doubted=False
+    )
 
 
 def rebased(place: Place, theirs: Content | None) -> Place:

@@ -317,7 +317,9 @@ def _bound(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) -
         like = [
             number
             for number in matching.appeared(place, create.values)
-            if forms.same(create.values, listed[number].values) or forms.may_be(create.values, listed[number].values)
+            if forms.same(create.values, listed[number].values)
+            or forms.may_be(create.values, listed[number].values)
+            or (place.doubted and _may_be_made(place, create, listed[number], forms))
         ]
         is_there = _holds(place, listed, forms) and place.number not in matching.taken
         if is_there and (place.number in like or not like):
@@ -349,6 +351,11 @@ def _bound(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) -
         if newest.get(known.number, known.id) != known.id:  # it was given to another place of ours
             found[known.id] = replace(known, number=None, lost=known.number)
     return [found[place.id] for place in places if place.id in found], merged
+
+
+def _may_be_made(place: Place, create: Request, content: Content, forms: Forms) -> bool:
+    """True if what is there may be what a create made, and a copy of the edits that is newer than ours has changed."""
+    return bool(content.blocks & _blocks(place)) or forms.like(create.values, content.values)
 
 
 def _may_be_changed(place: Place, matching: Matching, lost: Sequence[Place]) -> bool:

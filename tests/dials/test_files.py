@@ -454,3 +454,31 @@ def test_what_was_created_and_changed_since_a_backup_can_be_adopted_and_is_made_
     person("outbox", choice, edit, *([-1] if choice == "adopt" else []))
     person("push", exits=3)  # of Bonn
     assert sorted(person.there) == ([-2, -1] if choice == "adopt" else [-3, -2, -1])
+
+
+@pytest.mark.parametrize("back", ["undo", "by hand"])
+@pytest.mark.parametrize("edit", ["add-block", "remove-block"])
+def test_what_was_sent_since_a_backup_and_is_taken_back_after_it_is_taken_back_at_the_service_or_told(
+    person: Person, tmp_path: Path, edit: str, back: str
+) -> None:
+    locid = person.has("10.1.0.0/24", *(["10.5.0.0/24"] if edit == "remove-block" else []))
+    before = dict(person.there)
+    person("custom", edit, locid, "10.5.0.0/24")
+    person("state", "backup", tmp_path / "backup")
+    person.pushes_for_all_to_see()
+    person("state", "restore", tmp_path / "backup", "--replace")
+    other = "remove-block" if edit == "add-block" else "add-block"
+    person("custom", *(("undo", "--run") if back == "undo" else (other, locid, "10.5.0.0/24")))
+    assert "not sent" not in person.said
+    told = False
+    for command in ("push", "sync", "push"):
+        settle()
+        person(command, exits=None)
+        told = told or "an older copy of the edits was put back" in person.said
+    assert told or person.there == before
+    for row in json.loads(person("outbox", "list", "--json")):
+        if row["state"] == "held":
+            person("outbox", "retry", row["id"])
+    person("push")
+    assert "{edit}" not in person.said
+    assert person.there == before

@@ -159,9 +159,15 @@ def undo(
         target = _Target.of(before, backwards, editor, names)
         target.require_blocks_free()
         touched = dict.fromkeys(locid for locid, _, _ in reversed(backwards))
+        overtaken = {locid for locid in touched if locid in before and session.overtaken(locid) is not None}
         found = take_back(editor, {locid: target.layer.get(locid) for locid in touched}, names)
-        if found:  # below what was taken back, others may have changed the same meanwhile: that stays
-            target = _Target.of(custom_layer(editor), backwards, editor, names)
+        # Below what was taken back, others have changed the same, or deleted it: that stays.
+        below = custom_layer(editor)
+        overtaken |= {locid for locid in touched if locid in before and locid not in below and target.layer.get(locid)}
+        kept = {locid: place for locid, place in below.items() if locid in overtaken}
+        again = _Target.of(kept, [each for each in backwards if each[0] in overtaken], editor, names)
+        target.layer |= dict.fromkeys(overtaken) | again.layer
+        target.notes += again.notes
         made = _make(editor, session, [*found, *_changes(editor, target, touched, session.forgotten())])
         put_back = _put_names_back(session, steps, target.notes)
         of_vrfs = _put_vrfs_back(session, steps, target.notes)

@@ -545,11 +545,11 @@ class Courier:
         for number, row in job.kept.rows.items():
             was = before[number].state
             if row.state != was and (row.state not in (State.QUEUED, State.SENDING)):
-                reason = row.problem or reason if hold is not None else reason
-                self._told.append((row, reason))
+                words = reason if hold is None else row.problem or "the service has it"
+                self._told.append((row, words))
                 ledger.outbox.record(
                     f"push {row.operation}", str(row.state), locid=row.locid, before=row.base,
-                    after={"edit": row.id, "reason": reason, "locid": place.number, "payload": row.payload},
+                    after={"edit": row.id, "reason": words, "locid": place.number, "payload": row.payload},
                 )  # fmt: skip
         self._note_leaving(job)
 

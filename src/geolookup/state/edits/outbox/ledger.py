@@ -313,7 +313,10 @@ class Ledger:
 
     def doubt(self) -> None:
         """Note that an older copy of the edits was put back: what is open may have been sent, and undone, since."""
-        for kept in self.read(OPEN).values():
+        for former in self.read(OPEN).values():
+            for row in former.pending:  # none of them counts as never sent
+                self.outbox.change(row.id, attempts=row.attempts + 1)
+            kept = self.of(former.place.id)
             place = replace(kept.place, doubted=True)
             create = next((intent for intent in place.intents if intent.what == "create"), None)
             if create is None or place.number is not None or place.requests:
@@ -324,6 +327,5 @@ class Ledger:
             sent = Request(
                 what="create", values=values, upto=create.id, key=str(uuid.uuid4()), attempted=self.outbox.mark()
             )
-            self.outbox.change(create.id, attempts=kept.rows[create.id].attempts + 1)
             place = self.ended(replace(place, requests=(sent,)))
-            self.save(self.of(place.id), place, why=_PUT_BACK, before=kept.before or kept.made)
+            self.save(kept, place, why=_PUT_BACK, before=kept.before or kept.made)

@@ -56,8 +56,10 @@ def chosen(place: Place, hold: Hold, choice: Choice) -> Place:
             return rebased(bound, hold.theirs)
         case "anew":
             return anew(place)
-        case "retry" if hold.reason in ("refused", "doubted"):
+        case "retry" if hold.reason == "refused":
             return replace(place, refused=None, doubted=False)
+        case "retry" if hold.reason == "doubted":  # a person knows now what is there
+            return replace(rebased(place, hold.theirs), doubted=False)
         case "retry":
             return anew(place) if hold.theirs is None else _restored(place, hold.theirs)
         case "drop" if hold.reason in ("refused", "doubted"):

@@ -198,7 +198,12 @@ def owed_blocks(place: Place) -> Blocks:
 
 
 def void_blocks(place: Place) -> Blocks:
-    """The blocks that were added and removed again before any request had them: others may have given them since."""
+    """The blocks that were added and removed again before any request had them: others may have given them since.
+
+    Of an older copy of the edits nobody knows whether a request had them.
+    """
+    if place.doubted:
+        return frozenset()
     removed = {intent.old for intent in place.intents if intent.what == "remove_block"}
     mentions: dict[Any, list[Intent]] = {block: [] for block in removed - {each.new for each in place.requests}}
     for intent in place.intents if mentions else ():

@@ -639,6 +639,29 @@ def test_an_undone_rename_leaves_the_name_if_another_site_has_the_former_one(per
     assert person("10.1.0.1", "10.2.0.1", "--fields", "site").split() == ["Rhein", "Bonn"]
 
 
+def test_a_held_update_that_is_edited_leaves_the_other_fields_as_the_colleague_wrote_them(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    theirs = changed(person.upstream.places[-1], city="Bernau", postalcode="16321", latitude=52.7)
+    person.upstream.colleague_changes(-1, theirs, who="colleague")
+    person("custom", "update", locid, "--city", "Buch")
+    person("push", exits=3)
+    (edit,) = (row["id"] for row in json.loads(person("outbox", "list", "--json")))
+    person("outbox", "edit", edit, "--city", "Pankow")
+    person("push")
+    assert person.upstream.places[-1] == changed(theirs, city="Pankow")
+
+
+def test_a_block_that_two_others_have_stands_in_the_way_of_no_undo(person: Person) -> None:
+    person.has("10.1.0.0/24")
+    locid = person.has("10.2.0.0/24", city="Kiel", latitude=54.3)
+    person.upstream.colleague_creates(ELSEWHERE, [("10.1.0.0", "10.1.0.255")], who="colleague")
+    person("sync")
+    person("custom", "update", locid, "--postalcode", "24103")
+    person("custom", "undo", "--run")
+    person("push")
+    assert person.upstream.places[-2].as_fields()["postalcode"] == ""
+
+
 @pytest.mark.parametrize("command", ["sync", "push", "refresh"])
 def test_what_a_run_found_and_could_not_say_is_told_by_the_next(
     person: Person, monkeypatch: pytest.MonkeyPatch, command: str

@@ -96,8 +96,8 @@ class _Target:
         name = self.names.get(locid)
         return f"geolocation {locid}" if name is None else f"{name} ({locid})"
 
-    def require_blocks_free(self) -> None:
-        """Refuse to give one block to two geolocations.
+    def require_blocks_free(self, before: Mapping[int, Geolocation]) -> None:
+        """Refuse to give one block to two geolocations; what two have already, ``before``, is not for an undo to end.
 
         :raises EditError: names the blocks and who has them by now
         """
@@ -108,7 +108,7 @@ class _Target:
         twice = [
             f"{block_text(block)} belongs to {' and to '.join(map(self.who, locids))}"
             for block, locids in sorted(owners.items())
-            if len(locids) > 1
+            if len(locids) > 1 and not all(each in before and block in before[each].ipblocks for each in locids)
         ]
         if twice:
             more = [f"and {len(twice) - _MOST_NAMED} more"] if len(twice) > _MOST_NAMED else []
@@ -157,7 +157,7 @@ def undo(
             for place, was, became in changes
         ]
         target = _Target.of(before, backwards, editor, names)
-        target.require_blocks_free()
+        target.require_blocks_free(before)
         touched = dict.fromkeys(locid for locid, _, _ in reversed(backwards))
         overtaken = {locid for locid in touched if locid in before and session.overtaken(locid) is not None}
         found = take_back(editor, {locid: target.layer.get(locid) for locid in touched}, names)

@@ -72,6 +72,8 @@ def amend(
     row = session.outbox.row(number)
     if row.state not in (State.QUEUED, State.HELD, State.REJECTED):
         raise EditError(f"edit {number} is {row.state}, so what it says is settled: make a new edit")
+    if row.state in PERSON_STATES:
+        row = retry(session, number)  # first: it may be made against what the service has now
     intent: Intent = row.intent
     changes: dict[str, Any] = {}
     if fields:
@@ -89,8 +91,6 @@ def amend(
         if laid is not None and wanted != intent.new:
             session.require_free(laid.place, wanted)
         changes["new"] = wanted
-    if row.state in PERSON_STATES:
-        row = retry(session, number)
     kept = session.ledger.of(row.locid)
     intents = tuple(replace(each, **changes) if each.id == number else each for each in kept.place.intents)
     session.ledger.save(kept, replace(kept.place, intents=intents, refused=None))

@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from geolookup.model.errors import DataFileError, EditError
@@ -169,6 +169,7 @@ def test_undoing_everything_that_was_not_sent_gives_the_layer_back_as_it_was(
 
 
 @examples(20)
+@example(begun=[site("a", city="p")], acts=[("delete", 1), ("apply", [site("a", city="q")])], more=[("delete", 1)])
 @given(begun=files(), acts=st.lists(hands, min_size=1, max_size=4), more=st.lists(hands, max_size=3))
 def test_undoing_what_was_sent_makes_the_reverse(
     shared: Editor, begun: list[Site], acts: list[Any], more: list[Any]

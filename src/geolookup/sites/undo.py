@@ -152,10 +152,12 @@ def undo(
         changes += [(line.place, line.before, line.after) for line in lines]
         before = custom_layer(editor)
         names = {locid: name for name, locid in editor.sites().items()}
-        backwards = [
-            (session.shown(place), (session.undeleted(place) if became is None else None) or was, became)
-            for place, was, became in changes
-        ]
+        backwards, deleted = [], set()
+        for place, was, became in changes:
+            # What its newest deletion hides may have been changed by others; what an earlier one hid is as it was then.
+            hidden = session.undeleted(place) if became is None and place not in deleted else None
+            deleted |= {place} if became is None else set()
+            backwards.append((session.shown(place), hidden or was, became))
         target = _Target.of(before, backwards, editor, names)
         target.require_blocks_free(before)
         touched = dict.fromkeys(locid for locid, _, _ in reversed(backwards))

@@ -235,10 +235,23 @@ def test_a_block_that_was_never_sent_is_the_colleagues_who_adds_it_later(person:
     person.upstream.colleague_changes(-1, theirs, who="colleague")
     settle()
     person("sync")
+    assert "remove 10.2" not in person.said
     assert person.looks_up("10.2.0.1") == [-1]
     person("custom", "update", locid, "--postalcode", "10115")
     person("push")
     assert person.upstream.places[-1].blocks == theirs.blocks
+
+
+def test_a_removal_that_a_colleagues_equal_block_makes_needless_is_not_told_as_done(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "add-block", locid, "10.5.0.0/24")
+    person("custom", "remove-block", locid, "10.5.0.0/24")
+    place = person.upstream.places[-1]
+    theirs = replace(place, blocks=place.blocks | {("10.5.0.0", "10.5.0.255")})
+    person.upstream.colleague_changes(-1, theirs, who="colleague")
+    person("sync")
+    assert "what the service has is somebody else's" in person.said
+    assert person.looks_up("10.5.0.1") == [-1]
 
 
 def test_a_site_whose_name_is_a_number_is_meant_by_it_and_never_another(person: Person) -> None:

@@ -69,7 +69,7 @@ def half_taken(place: Place) -> list[Intent]:
 
 def stations(place: Place, hold: Hold | None, theirs: Content | None = None) -> Mapping[int, State]:
     """The station of every open edit of a place, by its number; ``theirs`` is what the service was seen to have."""
-    if hold is not None and hold.reason == "not shown":
+    if hold is not None and hold.reason in ("not shown", "doubted"):
         left = pending(place, hold.theirs)
     else:
         left = pending(place, place.acknowledged if theirs is None else theirs)

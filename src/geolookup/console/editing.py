@@ -343,7 +343,7 @@ def _read(request: AnyRequest, console: Console, edit: Edit, values: Values) -> 
 
 
 def known_as(found: Sequence[Piece], taken: Collection[IPBlock]) -> Values:
-    """What the places of those addresses of which one is known have in common, if that is a city.
+    """The fields that the known places of some addresses have in common, if the city is one of them.
 
     Networks that are ``taken`` by other sites do not count.
     """
@@ -433,7 +433,7 @@ def _taken(console: Console, owners: Mapping[IPBlock, int]) -> Markup:
 
 
 def _left(edit: Edit, values: Values) -> str:
-    """What of a mail is not among the networks now."""
+    """The parts of a mail that are not among the networks now, with commas between."""
     return ", ".join(
         still_unread(values.get(LEFT, "").split(", "), edit.pasted(values).blocks) if values.get(LEFT) else []
     )

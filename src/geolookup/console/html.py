@@ -132,7 +132,7 @@ def said(value: Any) -> Any:
 
 
 def some(texts: Iterable[Any], most: int = 20, between: str = ", ") -> Markup:
-    """Some texts, each as a page shows it, and how many there are besides."""
+    """`wording.some` of values as a page shows them, escaped."""
     return Markup(wording.some((escape(shown(each)) for each in texts), most, between=between))  # noqa: S704 - escaped
 
 

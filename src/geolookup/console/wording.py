@@ -163,7 +163,7 @@ def listed(blocks: Sequence[IPBlock]) -> str:
 
 
 def some(texts: Iterable[str], most: int = 20, *, between: str = ", ", what: str = "") -> str:
-    """Some texts, and how many there are besides."""
+    """The first of some texts, and the count of the others."""
     texts = list(texts)
     left = len(texts) - most
     kind = f" {what}{'' if left == 1 else 's'}" if what else ""

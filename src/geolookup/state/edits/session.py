@@ -308,8 +308,8 @@ class EditSession:
         return None
 
     def overtaken(self, shown: int) -> tuple[Content | None, Content] | None:
-        """What an edit of a geolocation that waits was made against, and what others have made of that; None if nothing
-        contradicts it.
+        """The content that a waiting edit of a geolocation was made against, and the content that others have written
+        since; None if they contradict no edit.
         """
         for kept in self.ledger.read("id = ?", (self.local(shown),)).values() if self.layer[shown].edits else ():
             is_held = kept.hold is not None and kept.hold.reason == "conflict"

@@ -180,7 +180,7 @@ class Steps:
         """
         step = self._read(number)
         if not (step.changes or step.vrfs or step.names):
-            raise EditError(f"step {number} of the history changed no site: there is nothing to undo")
+            raise EditError(f"step {number} of the history changed no site, or is not there: nothing to undo")
         if not self._stands(number):
             sql = "SELECT who, at FROM history WHERE step = (SELECT undone_by FROM steps WHERE id = ?)"
             by, at = self._database.execute(sql, (number,)).fetchone() or (None, "")

@@ -318,6 +318,55 @@ def test_an_acknowledged_edit_that_is_not_there_is_told_until_a_person_decides(p
     person("sync")
 
 
+def test_undoing_a_deletion_that_the_service_lost_makes_nothing_twice(person: Person, tmp_path: Path) -> None:
+    file = tmp_path / "sites.toml"
+    file.write_text(SITE)
+    person("custom", "apply", file)
+    person.pushes_for_all_to_see()
+    before = dict(person.upstream.places)
+    person("custom", "delete", "Berlin office")
+    person("push")
+    person.upstream.fail_over(before)
+    settle()
+    person("sync", exits=3)
+    assert "and does not show them: it has Berlin" in person.said
+    person("custom", "undo", "--run")
+    person("push")
+    settle()
+    person("sync")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
+    assert "Berlin office" in person("lookup", "10.1.0.1")
+
+
+@pytest.mark.parametrize("is_seen", [False, True], ids=["not listed since", "held since"])
+def test_an_update_that_was_lost_and_that_nobody_wants_any_more_is_not_held(person: Person, is_seen: bool) -> None:
+    locid = person.has("10.1.0.0/24")
+    before = person.upstream.places[-1]
+    person("custom", "update", locid, "--postalcode", "10115")
+    person("push")
+    person.upstream.colleague_changes(-1, before, who="the service, which lost it")
+    settle()
+    if is_seen:
+        person("sync", exits=3)
+    person("custom", "undo", "--run")
+    person("push", exits=3 if is_seen else 0)
+    settle()
+    person("sync")
+    assert json.loads(person("outbox", "list", "--json")) == []
+
+
+def test_a_replica_that_is_behind_by_two_updates_does_not_store_anything_otherwise(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locid = person.has("10.1.0.0/24")
+    monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "600")
+    person.upstream.frozen_s = time.monotonic()
+    for postalcode in ("10115", "10117", "10119"):
+        person("custom", "update", locid, "--postalcode", postalcode)
+        person("push")
+        assert "does not keep" not in person.said
+
+
 def changed(place: Place, *more: str, **fields: object) -> Place:
     """A place with other fields and more blocks of one address each."""
     blocks = place.blocks | {(block, block) for block in more}

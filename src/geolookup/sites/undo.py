@@ -4,6 +4,7 @@ A step is the work of one command, an apply with all its edits. Anything that wa
 named.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -150,6 +151,7 @@ def undo(
         changes = [(now(row.locid), row.intent.base, row.intent.applied(row.intent.base)) for row in rows]
         lines = (line for each in steps for line in reversed(each.changes))
         changes += [(line.place, line.before, line.after) for line in lines]
+        dropped = _drop_lost_deletions(editor, session, [place for place, _, became in changes if became is None])
         before = custom_layer(editor)
         names = {locid: name for name, locid in editor.sites().items()}
         backwards, deleted = [], set()
@@ -170,7 +172,7 @@ def undo(
         again = _Target.of(kept, [each for each in backwards if each[0] in overtaken], editor, names)
         target.layer |= dict.fromkeys(overtaken) | again.layer
         target.notes += again.notes
-        made = _make(editor, session, [*found, *_changes(editor, target, touched, session.forgotten())])
+        made = _make(editor, session, [*dropped, *found, *_changes(editor, target, touched, session.forgotten())])
         put_back = _put_names_back(session, steps, target.notes)
         of_vrfs = _put_vrfs_back(session, steps, target.notes)
         if steps:
@@ -203,6 +205,17 @@ def undo(
         },
         names={**was_named, **names},
     )
+
+
+def _drop_lost_deletions(editor: Editor, session: EditSession, places: Iterable[int]) -> list[Change]:
+    """Give up the deletions of places that the service lost: it has these again, and a create would be a twin."""
+    found = []
+    for kept in session.ledger.read("id IN (SELECT value FROM json_each(?))", (json.dumps([*places]),)).values():
+        rows = [row for row in kept.pending if row.intent.what == "delete" and row.state == State.HELD]
+        if rows and kept.hold is not None and kept.hold.reason == "not shown":
+            editor.drop(rows[-1].id)
+            found.append(Change(kind=Kind.TAKE_BACK, site=None, locid=session.shown(kept.place.id), edit=rows[-1]))
+    return found
 
 
 def _going(session: EditSession, steps: Sequence[Step], gone: Mapping[int, str]) -> list[str]:

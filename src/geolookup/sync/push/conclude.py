@@ -230,9 +230,9 @@ def learn(
     """Take in how the service stores the newest fields that it said yes to, if it is something else.
 
     What a create has sent is there in some form, wherever the number shows one of its blocks or is where it was sent
-    to. A field that is as it was before our update tells nothing: a copy of the service may have taken over, or a
-    colleague may have undone it. Nor does anything once a list has shown just what was sent: somebody has changed it
-    since. What shows the very same after a person had it sent again is the form of that. Nor what
+    to. A field that is as it was before an update of ours tells nothing: a copy of the service may have taken over, or
+    be behind, or a colleague may have undone it. Nor does anything once a list has shown just what was sent: somebody
+    has changed it since. What shows the very same after a person had it sent again is the form of that. Nor what
     ``may_be_elsewhere`` under another number, unless it is what services commonly make of it.
     """
     place, newest = kept.place, _newest_fields(kept.place)
@@ -246,9 +246,10 @@ def learn(
         return None
     made = place.creating.values if place.baseline is None and place.creating is not None else ()
     by_create = {at for at, value in enumerate(made) if sent[at] == value}
-    touched, before = ({}, ()) if newest.before is None else (newest.touched, newest.before.values)
+    touched = {} if newest.before is None else newest.touched
+    before = [each.before.values for each in place.requests if each.before is not None]
     if not any(row.stored is not None and values_of(row.stored) == found for row in kept.rows.values()):
-        tells = by_create | {at for at in touched if found[at] != before[at]}
+        tells = by_create | {at for at in touched if all(found[at] != values[at] for values in before)}
         sent = tuple(value if at in tells else found[at] for at, value in enumerate(sent))
         # Another value may be a colleague's: an edit that waits must not be sent as if it had been made against it.
         renamed = by_create - {at for intent in place.intents if intent.id > newest.upto for at in intent.touched}

@@ -86,10 +86,10 @@ def reconcile(place: Place, look: Look) -> Decision:
     # Else an edit that somebody took back would be sent again with the next; what shall go may lack anything.
     if place.deleted or (wanted is not None and lacking(place, theirs)):
         return Hold("not shown", theirs, _number(place)) if look.conclusive else Wait("conclusive")
-    if conflicting(place, theirs):
-        return Hold("conflict", theirs, _number(place))
     if theirs == wanted:
         return Done(theirs) if look.conclusive else Wait("shown")
+    if conflicting(place, theirs):
+        return Hold("conflict", theirs, _number(place))
     if place.doubted:
         return Hold("doubted", theirs, _number(place))
     request = _next(place, theirs, wanted, look.busy)

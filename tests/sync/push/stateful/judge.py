@@ -174,6 +174,8 @@ class Judge:
             # What creates that are equal have made is interchangeable: later edits of their fields went with them.
             asked = memory.created.get(row.id, {tuple(row.payload["fields"].values())})
             equal = {row.id, *(edit for edit, sent in memory.created.items() if sent & asked)}
+            if self._world.is_taken_for(asked, locid):
+                continue  # of which a person was told that the service stores it so
             assert memory.edit_of(made_by) in equal or made_by in service.too_late or locid in memory.adopted_by_person
         deleted_here = {aliases.get(row.locid, row.locid) for row in rows if row.operation == "delete"}
         for locid in set(service.made) - set(service.places):
@@ -231,6 +233,13 @@ class Judge:
         troubled = troubled | {row.locid for row in rows if memory.went_elsewhere(row)}
         troubled |= {
             row.locid for row in rows if row.state == State.DROPPED and not (row.problem or "").startswith("done")
+        }
+        troubled |= {
+            row.locid
+            for row in rows
+            if row.operation == "create"
+            and (locid := aliases.get(row.locid)) in world.service.states
+            and world.is_taken_for([tuple(row.payload["fields"].values())], locid)
         }
         now = {row.id: row.locid for row in rows}
         intended = {now[edit]: wanted for edit, wanted in sorted(memory.intended.items())}

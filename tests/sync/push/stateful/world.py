@@ -4,7 +4,7 @@ import contextlib
 import os
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -174,6 +174,16 @@ class World:
     def number_here(self, shown: int) -> int:
         """The number here of what has that number of the service's: after an adoption, not of what was deleted."""
         return next((local for local, service in reversed(self.aliases().items()) if service == shown), shown)
+
+    def is_taken_for(self, sent: Iterable[tuple[Any, ...]], locid: int) -> bool:
+        """Whether what a foreign client wrote under a number is what a create has sent, as the push has learned it.
+
+        It cannot know that the writing, which it met before any list had shown what it sent, is not the service's own.
+        """
+        with contextlib.closing(sqlite3.connect(self.directory.edits.path)) as connection:
+            forms = Ledger(connection).forms()
+        stored = [fields for fields, _ in self.service.states[locid]]
+        return any(each not in stored and forms.same(each, fields) for each in sent for fields in stored)
 
     def was_told_of(self, locid: int) -> bool:
         """Whether a person was told something about a geolocation."""

@@ -370,7 +370,10 @@ def refuse_repetitions(sites: list[Site], bad: Problems) -> None:
             owner = owners.setdefault((site.vrf, block), site)
             if owner is not site:
                 text = block_text(block)
-                told = f"{text} belongs to site {owner.name!r}{owner.where.at()} too"
-                if not site.vrf:
+                named, other = (site, owner) if site.where.path else (owner, site)  # one stays as it is: no file has it
+                told = f"{text} belongs to site {other.name!r}{other.where.at()} too"
+                if not other.where.path:
+                    told += ", which the file does not name: remove it there first"
+                elif not site.vrf:
                     told += ": if they are of two routing domains, a column `vrf` says of which"
-                bad.add(site.where.problem("a block belongs to two sites", told, "blocks", text))
+                bad.add(named.where.problem("a block belongs to two sites", told, "blocks", text))

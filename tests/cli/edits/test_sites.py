@@ -140,6 +140,16 @@ def test_a_file_may_only_add_and_change(command: Command, file: Path, tmp_path: 
     assert "nothing to change" in command("custom", "apply", file, "--add-only")
 
 
+def test_a_network_of_a_site_that_an_added_file_does_not_name_is_told_by_both_names(
+    command: Command, file: Path
+) -> None:
+    file.write_text(SITES)
+    command("custom", "apply", file)
+    file.write_text(SITES.replace("Sydney", "Perth"))
+    command("custom", "apply", file, "--add-only", exits=1)
+    assert f"{file}, line 11: site 'Perth': 10.20.0.0/16 belongs to site 'Sydney' too, which the file" in command.error
+
+
 def test_an_empty_file_and_emptied_blocks_need_accept(command: Command, file: Path, tmp_path: Path) -> None:
     two = SITES.replace("10.20", "10.21").replace('"Sydney"\ncountry', '"Perth"\ncountry')
     file.write_text(SITES + two)

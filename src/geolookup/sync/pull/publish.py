@@ -131,7 +131,10 @@ def _entries(pull: Pull, results: Sequence[Result], change: StackChange) -> list
             entry.pop("pulled_at", None)
         if result.candidate is None or result.published is not None:
             entry |= result.entry
-        entry |= result.definition.terms(Terms.of_dict(entry.get("recognised")))
+        if not (
+            result.reasons and result.definition.given and entry.get("snapshot")
+        ):  # else it is still the file before
+            entry |= result.definition.terms(Terms.of_dict(entry.get("recognised")))
         problem = first_line(str(result.error)) if result.error is not None else None
         if result.reasons:
             problem = f"held: {'; '.join(result.reasons)}"

@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -250,3 +251,35 @@ def test_a_block_waits_for_its_removal_elsewhere_also_if_its_adding_was_not_answ
         settle()
         person("push", exits=None)
     assert person.there == {-1: ("Berlin", ["10.5.0.0"]), -2: ("Bonn", ["10.1.0.0", "10.6.0.0"])}
+
+
+def test_a_block_that_was_added_after_a_removal_and_is_removed_again_is_gone_at_the_service(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    for edit, block in (("remove-block", "10.1.0.0/24"), ("add-block", "10.3.0.0/24")):
+        person("custom", edit, locid, block)
+        person("push")
+    person("custom", "remove-block", locid, "10.3.0.0/24")
+    settle()
+    person("sync")
+    person("push")
+    assert person.there == {-1: ("Berlin", [])}
+    settle()
+    person("sync")
+    assert person.looks_up("10.3.0.1") == [1]
+
+
+def test_a_deletion_that_a_person_decided_on_is_sent_though_one_before_was_lost(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "replace-block", locid, "10.1.0.0/24", "10.2.0.0/24")
+    person("push")
+    person("custom", "delete", locid)
+    place = person.upstream.places[-1]
+    person.upstream.colleague_changes(-1, replace(place, blocks=frozenset()), who="colleague")
+    person.upstream.faults = ["before"]
+    person("push", exits=1)
+    settle()
+    person("push", exits=3)
+    edits = [row["id"] for row in json.loads(person("outbox", "list", "--json")) if row["state"] == "held"]
+    person("outbox", "retry", edits[0])
+    person("push")
+    assert person.there == {}

@@ -139,12 +139,18 @@ class Judge:
     def _shown_last(self, newer: dict[int, int]) -> dict[int, Any]:
         """What was pulled last and, of the numbers in ``newer``, what the list with that counter showed."""
         found = {number: state for number, state in self._memory.pulled.items() if number not in newer}
+        places = self._world.places()
         # What has a number that was ours comes with the next pull.
-        lost = {kept.place.lost for kept in self._world.places() if kept.place.number is None}
+        lost = {kept.place.lost for kept in places if kept.place.number is None}
+        # What was acknowledged and is gone stays as a list had it, until a person decides.
+        stays = {kept.place.number for kept in places if kept.hold is not None and kept.hold.reason == "not shown"}
         for number, counter in newer.items():
             if number in lost:
                 continue
-            last = max((each for each in self._memory.listed if each <= counter), default=None)
+            lists = (each for each in self._memory.listed if each <= counter)
+            if number in stays:
+                lists = (each for each in lists if number in self._memory.listed[each])
+            last = max(lists, default=None)
             if last is not None and number in self._memory.listed[last]:
                 found[number] = self._memory.listed[last][number]
         return found

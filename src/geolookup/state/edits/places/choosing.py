@@ -39,7 +39,7 @@ def chosen(place: Place, hold: Hold, choice: Choice) -> Place:
     match choice:
         case "mine":
             # They know now what is there: what was acknowledged before counts no more.
-            counting = tuple(request for request in place.requests if request.what != "put")
+            counting = tuple(request for request in place.requests if request.what not in ("put", "delete"))
             return replace(rebased(place, hold.theirs), requests=counting, doubted=False)
         case "theirs":
             against = {intent.id for intent in conflicting(place, hold.theirs)} if hold.theirs is not None else set()

@@ -235,7 +235,7 @@ def made_against(content: Content, intents: Iterable[Intent], *, seen: bool = Tr
 def lacked(intents: Iterable[Intent], content: Content) -> tuple[Intent, ...]:
     """The intents that this content lacks, and those that say more of what these say; all others are over.
 
-    To take a block, all may have to be deleted: so every later intent that gives one says more of it.
+    To take a block, all may have to be deleted: so every later intent that gives one for good says more of it.
     """
     intents = tuple(intents)
     last: dict[Any, tuple[int, bool]] = {}
@@ -248,7 +248,8 @@ def lacked(intents: Iterable[Intent], content: Content) -> tuple[Intent, ...]:
     for at, intent in enumerate(intents):
         items = {item for item, _ in _says(intent, content)}
         is_deleted = is_deleted or intent.what == "delete"
-        if is_deleted or at in needed or items & said or (takes and intent.new is not None):
+        gives = intent.new is not None and last[(intent.new,)][0] == at
+        if is_deleted or at in needed or items & said or (takes and gives):
             takes = takes or bool(intent.takes)
             left.append(intent)
             said |= items

@@ -5,7 +5,7 @@ from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from geolookup.model.checked import wrong_name, wrong_time_zone
 from geolookup.model.errors import BlockError, DefaultGeolocationError, EditError, UnknownGeolocationError
@@ -18,7 +18,7 @@ from geolookup.state.edits.layer import Laid, laid
 from geolookup.state.edits.names import BY_HAND, SiteNames, facts_of_sites
 from geolookup.state.edits.outbox.history import begin_step, insert_history
 from geolookup.state.edits.outbox.ledger import Ledger
-from geolookup.state.edits.outbox.payload import content_of, described, geolocation, values_of
+from geolookup.state.edits.outbox.payload import content_of, geolocation, values_of
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.places.place import Blocks, Content, Intent
 from geolookup.state.edits.places.reconcile import conflicting
@@ -70,9 +70,10 @@ class Left(NamedTuple):
 
 
 class _HistoryLine(msgspec.Struct):
-    """A line of the history that is not written yet: the next edit may belong to it."""
+    """A line of the history that is not written yet, as `insert_history` takes it: the next edit may belong to it."""
 
     what: str
+    locid: int
     place: int
     before: Content | None
     after: Content | None
@@ -491,7 +492,7 @@ class EditSession:
             last.after = after
             return
         self._write_line(locid)
-        self._lines[locid] = _HistoryLine(what, place, before, after, outcome, at or now_text())
+        self._lines[locid] = _HistoryLine(what, locid, place, before, after, outcome, at or now_text())
 
     def write_history(self) -> None:
         """Write the lines of the history that are still open: several edits of one kind are one line."""
@@ -501,18 +502,7 @@ class EditSession:
     def _write_line(self, locid: int) -> None:
         line = self._lines.pop(locid, None)
         if line is not None:
-            was, became = (None if each is None else described(each) for each in (line.before, line.after))
-            insert_history(
-                self._database,
-                line.what,
-                line.outcome,
-                locid=locid,
-                before=was,
-                after=became,
-                step=self.step,
-                place=line.place,
-                at=line.at,
-            )
+            insert_history(self._database, step=self.step, **asdict(line))
 
     def note_decision(self, what: str, row: OutboxRow, state: State) -> None:
         """A person's decision changes what is laid over, and may change a locid: nothing known before it holds."""

@@ -5,8 +5,9 @@ from typing import Any
 
 from geolookup.state.base import actor
 from geolookup.state.base.clock import now_text
-from geolookup.state.edits.outbox.payload import written
+from geolookup.state.edits.outbox.payload import described, written
 from geolookup.state.edits.outbox.schema import insert
+from geolookup.state.edits.places.place import Content
 
 
 def insert_history(
@@ -14,29 +15,23 @@ def insert_history(
     what: str,
     outcome: str,
     *,
-    locid: int | None = None,
     before: Any = None,
     after: Any = None,
-    step: int | None = None,
-    place: int | None = None,
     at: str | None = None,
+    **about: int | None,
 ) -> None:
-    """Add a line to the history: when (now if no moment is given), what, to which geolocation, before, after, outcome,
-    in which step, of which place; and by whom, and from where (see `actor`).
+    """Add a line to the history: when (now if no moment is given), what, before (a content or a value of JSON), after,
+    outcome; and by whom, and from where (see `actor`).
+
+    ``about`` has the ``locid`` of its geolocation, the ``step`` that it is part of, and its ``place``, as far as it has
+    them.
     """
-    values = {
-        "at": at or now_text(),
-        "what": what,
-        "locid": locid,
-        "before": None if before is None else written(before),
-        "after": None if after is None else written(after),
-        "outcome": outcome,
-        "step": step,
-        "place": place,
-        "who": actor.who(),
-        "via": actor.via(),
+    sides = {
+        name: None if side is None else written(described(side) if isinstance(side, Content) else side)
+        for name, side in (("before", before), ("after", after))
     }
-    insert(database, "history", values)
+    done = {"at": at or now_text(), "what": what, "outcome": outcome, "who": actor.who(), "via": actor.via()}
+    insert(database, "history", {**done, **sides, **about})
 
 
 def begin_step(database: Connection) -> int:

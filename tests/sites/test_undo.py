@@ -62,7 +62,7 @@ def next_step(editor: Editor) -> None:
     session = editor.sessions._session
     assert session is not None
     session.write_history()  # as at the end of each transaction
-    session._step = None
+    session.outbox.own_step = None
 
 
 def push(editor: Editor) -> None:

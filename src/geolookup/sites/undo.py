@@ -176,7 +176,7 @@ def undo(
         put_back = _put_names_back(session, steps, target.notes)
         of_vrfs = _put_vrfs_back(session, steps, target.notes)
         if steps:
-            session.steps.undone([each.number for each in steps], by=session.step, whole=whole)
+            session.steps.undone([each.number for each in steps], by=session.outbox.step, whole=whole)
         after = custom_layer(editor)
         target.notes += _going(
             session, steps, {session.local(locid): target.who(locid) for locid in {*before} - {*after}}
@@ -238,10 +238,10 @@ def _put_vrfs_back(session: EditSession, steps: Sequence[Step], notes: list[str]
         if (None if place is None else content_of(place)) != change.after:
             notes.append(f"{of} changed since: it stays as it is")
         elif change.before is not None:
-            session.vrfs.put(change.vrf, change.name, change.before, place, time_zone=change.was_zone)
+            session.vrfs.put(change.vrf, change.name, change.before, time_zone=change.was_zone)
             put_back.append(f"{of} is as it was before")
         elif place is not None:
-            session.vrfs.remove(change.vrf, change.name, place)
+            session.vrfs.put(change.vrf, change.name, None)
             put_back.append(f"{of} is gone again")
     return put_back
 

@@ -240,13 +240,12 @@ def apply_vrfs(
             )
         for change in plan.changes:
             if change.after is None:
-                assert change.before is not None
-                session.vrfs.remove(change.vrf, change.name, change.before)
+                session.vrfs.put(change.vrf, change.name, None)
             else:
                 fields = checked_fields(change.after.fields, bare=True)
                 content = Content(values_of(fields), frozenset(change.after.blocks))
                 after = change.after
-                session.vrfs.put(change.vrf, change.name, content, change.before, time_zone=after.time_zone)
+                session.vrfs.put(change.vrf, change.name, content, time_zone=after.time_zone)
         for since in plan.left:
             since.note_apply({}, adds=keep is not None and keep.absent)
         for vrf in sites.keys() - {since.vrf for since in plan.left}:

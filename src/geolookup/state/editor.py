@@ -380,7 +380,7 @@ class Editor:
                 if (owner := session.vrfs.owner(vrf, block, but=name)) is not None:
                     raise BlockError(f"{block} belongs to {owner} of the VRF {vrf}: remove it there first")
             content = Content(values_of(values), frozenset(found))
-            return session.vrfs.put(vrf, name, content, before, time_zone=time_zone)
+            return session.vrfs.put(vrf, name, content, time_zone=time_zone)
 
     def remove_vrf_place(self, vrf: str, name: str) -> None:
         """Remove a place of a VRF.
@@ -388,10 +388,9 @@ class Editor:
         :raises UnknownGeolocationError: if the VRF has none of that name
         """
         with self._sessions.transaction() as session:
-            before = session.vrfs.places(vrf, name).get(name)
-            if before is None:
+            if not session.vrfs.places(vrf, name):
                 raise UnknownGeolocationError(f"the VRF {vrf} has no place named {name!r:.60}")
-            session.vrfs.remove(vrf, name, before)
+            session.vrfs.put(vrf, name, None)
 
     def keep_sites(self, names: Mapping[str, int], *, file: str, time_zones: Mapping[str, str] | None = None) -> None:
         """Keep these names of custom geolocations, given by ``file``, and of others only those given by hand.

@@ -16,7 +16,7 @@ from geolookup.state.base.current import Current, cache_path
 from geolookup.state.base.marks import Begun
 from geolookup.state.edits.layer import Laid, laid
 from geolookup.state.edits.names import BY_HAND, SiteNames, facts_of_sites
-from geolookup.state.edits.outbox.history import begin_step, insert_history
+from geolookup.state.edits.outbox.history import insert_history
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.payload import content_of, geolocation, values_of
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
@@ -93,8 +93,9 @@ class EditSession:
         self._database = database
         self.ledger = Ledger(database)
         self.outbox = self.ledger.outbox
-        self.vrfs = VrfPlaces(database, self.outbox, lambda: self.step)
-        self._step: int | None = None
+        self.vrfs = VrfPlaces(database, self.outbox)
+        #: The names of sites.
+        self.names = SiteNames(database)
         self.changed = False
         self._current = current
         self._lists = lists
@@ -119,15 +120,10 @@ class EditSession:
         return self.layer, {**facts_of_sites(self.listed.sites), **self.names.of_numbers()}
 
     @property
-    def names(self) -> SiteNames:
-        """The names of sites."""
-        return SiteNames(self._database)
-
-    @property
     def steps(self) -> Steps:
         """The changes of transactions."""
         self.write_history()
-        return Steps(self._database, self._step)
+        return Steps(self._database, self.outbox.own_step)
 
     @property
     def layer(self) -> dict[int, Laid]:
@@ -163,13 +159,6 @@ class EditSession:
             for shown, laid in sorted(self.layer.items(), reverse=True)
             if shown not in listed and laid.edits and laid.edits[0].intent.base is not None
         ]
-
-    @property
-    def step(self) -> int:
-        """The number of the step that this session is: all that it edits is undone together."""
-        if self._step is None:
-            self._step = begin_step(self._database)
-        return self._step
 
     def create(self, fields: Mapping[str, Any], number: int | None = None) -> int:
         """Add a create with these fields, for a new provisional locid, or for ``number``, one of the `forgotten`."""
@@ -406,7 +395,7 @@ class EditSession:
                 # The name of what is gone already goes with the step that deleted it, and comes back with that.
                 is_gone = name not in after and self.shown(before[name].locid) not in self.layer
                 of = self.steps.newest_of(before[name].locid) if is_gone else None
-                steps.setdefault(of or self.step, []).append(name)
+                steps.setdefault(of or self.outbox.step, []).append(name)
             for step, those in steps.items():
                 was, became = (
                     {name: known[name].written if name in known else None for name in those}
@@ -502,7 +491,7 @@ class EditSession:
     def _write_line(self, locid: int) -> None:
         line = self._lines.pop(locid, None)
         if line is not None:
-            insert_history(self._database, step=self.step, **asdict(line))
+            insert_history(self._database, step=self.outbox.step, **asdict(line))
 
     def note_decision(self, what: str, row: OutboxRow, state: State) -> None:
         """A person's decision changes what is laid over, and may change a locid: nothing known before it holds."""

@@ -32,8 +32,3 @@ def insert_history(
     }
     done = {"at": at or now_text(), "what": what, "outcome": outcome, "who": actor.who(), "via": actor.via()}
     insert(database, "history", {**done, **sides, **about})
-
-
-def begin_step(database: Connection) -> int:
-    """The number of a new step, within a transaction of edits.db."""
-    return int(database.execute("INSERT INTO steps DEFAULT VALUES").lastrowid or 0)

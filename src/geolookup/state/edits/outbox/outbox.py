@@ -45,11 +45,10 @@ class Outbox:
         self.head, self.counter = self._counters()
         self._mark: Mark | None = None
         self._is_touched = False
-
-    @functools.cached_property
-    def baselines(self) -> Baselines:
-        """The geolocations that creates are known not to have made."""
-        return Baselines(self._database)
+        #: The geolocations that creates are known not to have made, and those that they made in addition to their own.
+        self.baselines, self.twins = Baselines(database), Twins(database)
+        #: The `step` that this transaction is, None as long as it has changed nothing.
+        self.own_step: int | None = None
 
     @functools.cached_property
     def moment(self) -> str:
@@ -57,9 +56,11 @@ class Outbox:
         return now_text()
 
     @property
-    def twins(self) -> Twins:
-        """The geolocations that creates made in addition to their own."""
-        return Twins(self._database)
+    def step(self) -> int:
+        """The number of the step that this transaction is: all that it edits is undone together."""
+        if self.own_step is None:
+            self.own_step = self._database.execute("INSERT INTO steps DEFAULT VALUES").lastrowid or 0
+        return self.own_step
 
     # Edits
 

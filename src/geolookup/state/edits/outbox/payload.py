@@ -117,16 +117,11 @@ def written(value: Any) -> str:
         return json.dumps(msgspec.to_builtins(value))
 
 
-def content_column(content: Content | None) -> str | None:
-    """A content as the places of VRFs and the history have it; see `read_content`."""
-    return None if content is None else written(described(content))
-
-
 _described = reader(DESCRIBED)
 
 
 def read_content(text: Any) -> Content | None:
-    """The content that `content_column` wrote."""
+    """A content as the places of VRFs and the history have it: `described`, and `written`."""
     if text is None:
         return None
     found = _described(text)

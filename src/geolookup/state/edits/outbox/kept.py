@@ -61,6 +61,13 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset({self.hold.number, *(number for number, _ in self.hold.also)})
 
     @property
+    def members(self) -> dict[str, Any]:
+        """Its members that change, each by the name of its column."""
+        of_place = {name: getattr(self.place, name) for name in ("number", "baseline", "owed", "refused", "doubted")}
+        own = {name: getattr(self, name) for name in ("last", "hold", "seen", "before")}
+        return {**of_place, **own, "lost": self.gone}
+
+    @property
     def since(self) -> int:
         """The counter of the list that had it last, or of its create: an older one may have another by its number."""
         creates = (each.attempted for each in self.place.requests if each.what == "create")

@@ -27,10 +27,6 @@ EDIT = "{edit}"
 _PUT_BACK = "an older copy of the edits was put back: what became of this one is read from the service"
 
 
-#: The members of a place that are columns of its row.
-_MEMBERS = ("number", "baseline", "owed", "refused", "doubted")
-
-
 class Ledger:
     """The places within one transaction of edits.db."""
 
@@ -148,26 +144,19 @@ class Ledger:
         before = kept.before if before is None else before
         gone = place.lost or (None if place.number is not None else kept.place.number or kept.gone)
         is_over = place.number is None and place.baseline is None and not (place.intents or place.requests)
-        *_, was = kept.last, *kept.place.was()
-        last = was if is_over else None
-        members = [(name, getattr(kept.place, name), getattr(place, name)) for name in _MEMBERS]
-        members += (
-            ("last", kept.last, last),
-            ("lost", kept.gone, gone),
-            ("hold", kept.hold, hold),
-            ("seen", kept.seen, seen),
-        )
-        members.append(("before", kept.before, before))
-        changed = {name: column(name, now) for name, was, now in members if was != now}
+        *_, newest = kept.last, *kept.place.was()
+        last = newest if is_over else None
+        now = replace(kept, place=place, hold=hold, seen=seen, before=before, gone=gone, last=last)
+        was = kept.members
+        changed = {name: column(name, value) for name, value in now.members.items() if value != was[name]}
         update(self.database, "places", kept.place.id, changed)
         place, leaving = self._with_requests(kept, place, counter)
         rows = {
             row.id: row
             for row in self._stationed(kept, place, hold, problem, counter, theirs=theirs, why=why, leaving=leaving)
         }
-        place = self._renumbered(place)
         self.outbox.touch()
-        return replace(kept, place=place, rows=rows, hold=hold, seen=seen, before=before, gone=gone, last=last)
+        return replace(now, place=self._renumbered(place), rows=rows)
 
     def _with_requests(self, kept: Kept, place: Place, counter: int | None) -> tuple[Place, list[Request]]:
         """Write the requests of a place: it, with the ids of the new ones, and those that are about to leave."""

@@ -24,14 +24,9 @@ class Sealed(sqlite3.Connection):
     change: int | None = None
 
     def add(self, sign: int, table: str, *values: Any) -> None:
-        """Count a row that came (1) or went (-1), or that became another one (0: ``values`` have the old one first)."""
+        """Count a row that came (1) or went (-1); one that changes does both."""
         assert self.change is not None
-        if sign:
-            self.change += sign * _digest((table, *values))
-            return
-        old, new = values[: len(values) // 2], values[len(values) // 2 :]
-        if old != new:
-            self.change += _digest((table, *new)) - _digest((table, *old))
+        self.change += sign * _digest((table, *values))
 
 
 def keep(connection: Sealed) -> None:
@@ -97,12 +92,12 @@ def _triggers(connection: sqlite3.Connection) -> list[str]:
     """The triggers of one connection. They are temporary: another program may write the file, and is noticed."""
     found = []
     for table, columns in _columns(connection):
-        old, new = (", ".join(f"{row}.{each}" for each in columns) for row in ("OLD", "NEW"))
-        for event, values in (("INSERT", f"1, '{table}', {new}"), ("DELETE", f"-1, '{table}', {old}"),
-                              ("UPDATE", f"0, '{table}', {old}, {new}")):  # fmt: skip
-            when = f"WHEN {'OLD' if event == 'DELETE' else 'NEW'}.name <> '{_NAME}'" if table == "counters" else ""
-            found.append(
-                f"CREATE TEMP TRIGGER seal_{table}_{event} AFTER {event} ON main.{table} {when} "
-                f"BEGIN SELECT geolookup_seal({values}); END"
-            )
+        went, came = (
+            f"SELECT geolookup_seal({sign}, '{table}', {', '.join(f'{row}.{each}' for each in columns)});"
+            for row, sign in (("OLD", -1), ("NEW", 1))
+        )
+        for event, counted in (("INSERT", came), ("DELETE", went), ("UPDATE", went + came)):
+            when = f"WHEN {'NEW' if event == 'INSERT' else 'OLD'}.name <> '{_NAME}'" if table == "counters" else ""
+            name = f"seal_{table}_{event}"
+            found.append(f"CREATE TEMP TRIGGER {name} AFTER {event} ON main.{table} {when} BEGIN {counted} END")
     return found

@@ -1,5 +1,6 @@
 """The data of one transaction of edits: the outbox, and the custom layer as the edits leave it."""
 
+import functools
 from collections.abc import Collection, Mapping, Sequence
 from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -99,11 +100,9 @@ class EditSession:
         self.changed = False
         self._current = current
         self._lists = lists
-        self._listed: Listed | None = None
         is_same = left is not None and (left.sequence, left.head) == (current.sequence, self.outbox.head)
         self._left = left.layer if left is not None and is_same else None
         self._layer: dict[int, Laid] | None = None
-        self._known_aliases: dict[int, int] | None = None
         self._owners: dict[IPBlock, int] | None = None
         #: The blocks that each geolocation had before the first edit of it, and the last line of its history.
         self._seen: dict[int, Blocks] = {}
@@ -138,18 +137,14 @@ class EditSession:
         """The `layer`, if this session had to lay it."""
         return None if self._left is not None else self._layer
 
-    @property
+    @functools.cached_property
     def _aliases(self) -> dict[int, int]:
-        if self._known_aliases is None:
-            self._known_aliases = self.outbox.aliases()
-        return self._known_aliases
+        return self.outbox.aliases()
 
-    @property
+    @functools.cached_property
     def listed(self) -> Listed:
         """The list that the edits are laid over."""
-        if self._listed is None:
-            self._listed = self._lists.of(self._current)
-        return self._listed
+        return self._lists.of(self._current)
 
     def gone(self) -> list[int]:
         """The custom geolocations that are here only for their pending edits: the service no longer lists them."""
@@ -497,6 +492,6 @@ class EditSession:
         """A person's decision changes what is laid over, and may change a locid: nothing known before it holds."""
         self.changed = True
         self._left = self._layer = self._owners = None
-        self._known_aliases = None
+        vars(self).pop("_aliases", None)
         decided = {"edit": row.id, "state": str(row.state)}
         self.outbox.record(what, str(state), locid=row.locid, before=decided)

@@ -93,28 +93,20 @@ CREATE UNIQUE INDEX vrf_places_name ON vrf_places (vrf, name);
 
 def insert(database: Connection, table: str, values: Mapping[str, Any]) -> int:
     """Insert a row: its number."""
-    return int(database.execute(_insert(table, *values), tuple(values.values())).lastrowid or 0)
+    sql = f"INSERT INTO {table} ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})"  # noqa: S608 - our names
+    return int(database.execute(sql, tuple(values.values())).lastrowid or 0)
 
 
 def update(database: Connection, table: str, number: int, values: Mapping[str, Any]) -> None:
     """Change columns of the row with this ``id``, if any."""
     if values:
-        database.execute(_update(table, *values), (*values.values(), number))
+        sql = f"UPDATE {table} SET {', '.join(f'{name} = ?' for name in values)} WHERE id = ?"  # noqa: S608 - our names
+        database.execute(sql, (*values.values(), number))
 
 
 def keep_setting(database: Connection, name: str, value: str) -> None:
     """Keep something by name."""
     database.execute("INSERT OR REPLACE INTO settings (name, value) VALUES (?, ?)", (name, value))
-
-
-@functools.cache
-def _insert(table: str, *names: str) -> str:
-    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608 - our names
-
-
-@functools.cache
-def _update(table: str, *names: str) -> str:
-    return f"UPDATE {table} SET {', '.join(f'{name} = ?' for name in names)} WHERE id = ?"  # noqa: S608 - our names
 
 
 def version_of(connection: sqlite3.Connection) -> int | None:

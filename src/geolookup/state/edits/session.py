@@ -122,7 +122,7 @@ class EditSession:
     def steps(self) -> Steps:
         """The changes of transactions."""
         self.write_history()
-        return Steps(self._database, self.outbox.own_step)
+        return Steps(self._database, self.outbox)
 
     @property
     def layer(self) -> dict[int, Laid]:

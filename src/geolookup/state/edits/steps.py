@@ -14,9 +14,9 @@ from geolookup.model.errors import EditError
 from geolookup.settings.times import shown
 from geolookup.state.base.actor import who
 from geolookup.state.base.sqlite import by_name
+from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import read_content
 from geolookup.state.edits.outbox.row import decoded
-from geolookup.state.edits.outbox.schema import keep_setting
 from geolookup.state.edits.places.place import Content
 
 #: The word of the history for an edit of a place of a VRF.
@@ -94,11 +94,11 @@ _LINES = "SELECT history.*, undoes FROM history LEFT JOIN steps ON steps.id = st
 
 
 class Steps:
-    """The steps, within one transaction of edits.db; ``own`` is that of this transaction, if it has one."""
+    """The steps, within one transaction of edits.db: that of an ``outbox``."""
 
-    def __init__(self, database: Connection, own: int | None = None) -> None:
+    def __init__(self, database: Connection, outbox: Outbox) -> None:
         self._database = database
-        self._own = own
+        self._outbox = outbox
 
     def lines(self, *, after: int = 0, since: str = "", place: int | None = None) -> list[Line]:
         """The lines of other steps that changed the layer or names: with numbers above ``after``, younger than the
@@ -107,7 +107,7 @@ class Steps:
         sql = f"{_LINES} WHERE history.id > ? AND at > ? AND step IS NOT NULL AND step IS NOT ?"
         if place is not None:
             sql += " AND place IN (SELECT ?4 UNION SELECT former FROM renumbered WHERE place = ?4)"
-        given = (after, since, self._own, *([place] if place else []))
+        given = (after, since, self._outbox.own_step, *([place] if place else []))
         found = self._database.execute(f"{sql} ORDER BY history.id", given)
         lines = [self._line(row) for row in by_name(found) if row["before"] is not None or row["after"] is not None]
         return [line for line in lines if place in (None, line.place)]
@@ -155,14 +155,11 @@ class Steps:
         """Note that a file is applied, by this user in this step; nothing is written if nothing happened since."""
         known, newest = self._applies(vrf), self._newest_line()
         if [newest, who()] not in [[line, user] for line, _, user in known]:
-            known = [*known, (newest, self._own, who())][-_MOST_APPLIES:]
-            keep_setting(self._database, _APPLIED + vrf, json.dumps(known))
+            known = [*known, (newest, self._outbox.own_step, who())][-_MOST_APPLIES:]
+            self._outbox.keep_setting(_APPLIED + vrf, json.dumps(known))
 
     def _applies(self, vrf: str) -> list[tuple[int, int | None, str]]:
-        sql = "SELECT value FROM settings WHERE name = ?"
-        return [
-            tuple(each) for (value,) in self._database.execute(sql, (_APPLIED + vrf,)) for each in json.loads(value)
-        ]
+        return [tuple(each) for each in json.loads(self._outbox.setting(_APPLIED + vrf) or "[]")]
 
     def _stands(self, step: int | None) -> bool:
         sql = "SELECT 1 FROM steps WHERE id = ? AND undone_by IS NOT NULL"

@@ -18,7 +18,7 @@ from geolookup.state.edits.outbox.baselines import Baselines, Twins
 from geolookup.state.edits.outbox.history import insert_history
 from geolookup.state.edits.outbox.kept import LIVING, require_sound
 from geolookup.state.edits.outbox.row import COLUMNS, OutboxRow, State, as_columns, decoded, read_row
-from geolookup.state.edits.outbox.schema import insert, keep_setting, update
+from geolookup.state.edits.outbox.schema import insert, update
 from geolookup.state.edits.places.place import Intent
 
 #: The setting that says which machine edited or pushed last, which file, and in which directory.
@@ -247,7 +247,7 @@ class Outbox:
 
     def keep_setting(self, name: str, value: str) -> None:
         """Keep something by name."""
-        keep_setting(self._database, name, value)
+        self._database.execute("INSERT OR REPLACE INTO settings (name, value) VALUES (?, ?)", (name, value))
 
     def _file(self) -> tuple[str, str]:
         """The inode and the directory of edits.db: of a copy in memory neither is kept."""

@@ -104,11 +104,6 @@ def update(database: Connection, table: str, number: int, values: Mapping[str, A
         database.execute(sql, (*values.values(), number))
 
 
-def keep_setting(database: Connection, name: str, value: str) -> None:
-    """Keep something by name."""
-    database.execute("INSERT OR REPLACE INTO settings (name, value) VALUES (?, ?)", (name, value))
-
-
 def version_of(connection: sqlite3.Connection) -> int | None:
     """The schema's version in an open file: 0 if nothing stands in it yet, None if the file is not an edits.db."""
     # Asked first: another process may make all of it in between.

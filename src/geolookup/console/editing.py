@@ -29,7 +29,7 @@ from geolookup.sources.outlines import misfits
 from geolookup.state.custom_edits import Ends
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
-from geolookup.state.edits.outbox.payload import described
+from geolookup.state.edits.outbox.payload import content_of, described
 from geolookup.state.generations.cities import cities_like, plain
 from geolookup.sync import words
 
@@ -72,7 +72,7 @@ class OvertakenError(EditError):
 def version(laid: Laid) -> str:
     """The form's mark of the geolocation that it shows: another text after any change of it."""
     edits = [(row.id, str(row.state)) for row in laid.edits]
-    return digest_of([laid.place.locid, described(laid.place), edits])
+    return digest_of([laid.place.locid, described(content_of(laid.place)), edits])
 
 
 def digest_of(value: Any) -> str:

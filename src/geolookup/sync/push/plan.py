@@ -111,7 +111,8 @@ def _plan(
     directory: StateDirectory, settings: Settings, seen: Seen, url: str, on_conflict: OnConflict
 ) -> dict[str, Any]:
     """Rehearse a push: on a copy of edits.db, against a copy of what the service has now."""
-    content = json.dumps([[locid, described(place)] for locid, place in sorted(seen.listed.items())], sort_keys=True)
+    listed = sorted(seen.listed.items())
+    content = json.dumps([[locid, described(content_of(place))] for locid, place in listed], sort_keys=True)
     report = PushReport(url=url)
     rehearsed = _Rehearsed(settings, seen)
     if directory.edits.exists():

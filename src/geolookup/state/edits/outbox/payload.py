@@ -1,8 +1,9 @@
 """Geolocations and blocks as edits.db holds them: fields by name, and a block as the texts of its two ends."""
 
 import functools
+import itertools
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -10,13 +11,12 @@ import msgspec
 from geolookup.base.reasons import reason
 from geolookup.model.fields import FIELD_NAMES, UNKNOWN
 from geolookup.model.types import Geolocation, IPBlock
-from geolookup.state.edits.places.place import Content, Values
+from geolookup.state.edits.places.place import Content, Values, in_order
 
 
 def geolocation(locid: int, content: Content) -> Geolocation:
     """A geolocation of this content."""
-    blocks: Iterable[Any] = content.blocks
-    return Geolocation(locid=locid, **fields_of(content.values), ipblocks=tuple(sorted(blocks)))
+    return Geolocation(locid=locid, **fields_of(content.values), ipblocks=tuple(in_order(content.blocks)))
 
 
 def content_of(place: Geolocation) -> Content:
@@ -34,12 +34,8 @@ def fields_of(values: Values) -> dict[str, Any]:
     return dict(zip(FIELD_NAMES, values, strict=True))
 
 
-def block_of(ends: Iterable[str]) -> IPBlock:
-    """A block from its two ends as a row holds them."""
-    return _block(*ends)
-
-
-#: A block stands in the base of each later edit of its place: one object for all, and a twentieth of the time.
+#: A block from its two ends. It stands in the base of each later edit of its place: one object for all, and a twentieth
+#: of the time.
 _block = functools.lru_cache(1 << 18)(IPBlock.from_ends)
 
 
@@ -48,17 +44,11 @@ def ends_of(block: IPBlock) -> list[str]:
     return [block.startip, block.endip]
 
 
-def described(content: Content | Geolocation | None) -> dict[str, Any] | None:
+def described(content: Content | None) -> dict[str, Any] | None:
     """A content as ``--json`` and the history have it: its fields and blocks."""
     if content is None:
         return None
-    if isinstance(content, Geolocation):
-        content = content_of(content)
-    blocks: Iterable[Any] = content.blocks
-    return {
-        "fields": fields_of(content.values),
-        "blocks": [ends_of(block) for block in sorted(blocks)],
-    }
+    return {"fields": fields_of(content.values), "blocks": [ends_of(block) for block in in_order(content.blocks)]}
 
 
 #: The form of a content; an edit from before a field was there says nothing of it.
@@ -68,7 +58,7 @@ DESCRIBED: Any = msgspec.defstruct("Described", [("fields", _FIELDS), ("blocks",
 
 def _read_block(_kind: Any, found: Any) -> Any:
     """A block of a `Struct`, which is of no kind there: places know nothing of addresses."""
-    return None if found is None else block_of(found)
+    return None if found is None else _block(*found)
 
 
 def reader(kind: Any, name: str = "") -> Callable[[Any], Any]:
@@ -95,7 +85,7 @@ def _plain(value: Any) -> Any:
         case IPBlock():
             return ends_of(value)
         case frozenset():
-            return [ends_of(block) for block in sorted(value)]
+            return [ends_of(block) for block in in_order(value)]
         case msgspec.Struct():
             found = msgspec.structs.asdict(value)
             return found | {name: _plain(each) for name, each in found.items() if not isinstance(each, _PLAIN)}
@@ -125,4 +115,4 @@ def read_content(text: Any) -> Content | None:
     if text is None:
         return None
     found = _described(text)
-    return Content(msgspec.structs.astuple(found.fields), frozenset(map(block_of, found.blocks)))
+    return Content(msgspec.structs.astuple(found.fields), frozenset(itertools.starmap(_block, found.blocks)))

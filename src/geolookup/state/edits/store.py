@@ -220,8 +220,6 @@ class Edits:
         :raises StateDamagedError: naming what it found, and what to do
         """
         self.require_newest(edits=edits, counter=counter)
-        if not self.exists():
-            return
         with self.reading() as database:
             if found := wrong_in(database):
                 raise self._damaged(f"is damaged ({found})")
@@ -378,9 +376,7 @@ class Edits:
 
         A list that is asked for only ``to_look`` at it leaves no mark: it is as new as the newest there is.
         """
-        if not self.exists():
-            return Start(mark=Mark.now(0), at=now_text())
-        if to_look:
+        if to_look or not self.exists():
             with self.reading() as database:
                 return Start(mark=Mark.now(Outbox(database).counter), at=now_text())
         with self.transaction() as database:
@@ -400,8 +396,6 @@ class Edits:
         return self._decided("accept", "after")
 
     def _decided(self, what: str, side: Literal["before", "after"]) -> dict[int, tuple[str, str, str]]:
-        if not self.exists():
-            return {}
         with self.reading() as database:
             sql = (
                 f"SELECT json_extract({side}, '$.generation'), ifnull(who, 'somebody'), at, "  # noqa: S608 - one of two
@@ -420,8 +414,6 @@ class Edits:
         :param newest: only so many, the newest
         :raises StateDamagedError: if a line is not what was recorded
         """
-        if not self.exists():
-            return []
         with self.reading() as database:
             numbers = [locid for locid in locids or () if -END_OF_INTEGERS <= locid < END_OF_INTEGERS]
             where = "" if locids is None else f"WHERE locid IN ({', '.join('?' * len(numbers))})"

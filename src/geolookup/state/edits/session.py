@@ -275,14 +275,9 @@ class EditSession:
 
     def deleted_unsent(self) -> dict[int, Geolocation]:
         """Geolocations deleted here, of which the service was not told yet: by the locid that lookups showed."""
-        newest = {row.locid: row for row in self.pending()}
-        found: dict[int, Geolocation] = {}
-        for local, row in newest.items():
-            shown = self.shown(local)
-            if row.intent.what == "delete" and row.never_applied and shown not in self.layer:
-                content = self.undeleted(local)
-                found |= {} if content is None else {shown: geolocation(shown, content)}
-        return found
+        gone = {row.locid: self.shown(row.locid) for row in self.pending()}
+        found = {shown: self.undeleted(local) for local, shown in gone.items() if shown not in self.layer}
+        return {shown: geolocation(shown, content) for shown, content in found.items() if content is not None}
 
     def undeleted(self, local: int) -> Content | None:
         """A place but for its deletion, as others have changed it meanwhile; None if the service may have done that."""
@@ -309,15 +304,9 @@ class EditSession:
 
         None stands for one that no service has heard of.
         """
-        found: dict[int, Content | None] = {}
-        sent = set()
-        for row in self.pending():
-            shown = self.shown(row.locid)
-            if not row.never_sent:
-                sent.add(shown)
-            elif shown not in found:
-                found[shown] = row.intent.base
-        return {shown: content for shown, content in found.items() if shown not in sent}
+        rows = self.pending()
+        sent = {row.locid for row in rows if not row.never_sent}
+        return {self.shown(row.locid): row.intent.base for row in reversed(rows) if row.locid not in sent}
 
     def forgotten(self) -> set[int]:
         """The provisional locids of what was created here and deleted before anything of it was sent."""

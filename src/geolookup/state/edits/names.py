@@ -5,7 +5,6 @@ from sqlite3 import Connection
 
 from geolookup.state.base.clock import now_text
 from geolookup.state.edits.outbox.kept import LIVING
-from geolookup.state.edits.outbox.schema import insert
 from geolookup.state.edits.steps import Named
 
 
@@ -59,17 +58,15 @@ class SiteNames:
         for name in self.by_hand().intersection(names):
             self._database.execute("UPDATE sites SET file = ? WHERE name = ?", (file, name))
 
-    def replace(self, names: Mapping[str, Named], *, file: str) -> None:
-        """Keep these names and no others; ``file`` is where they are from. What stays as it is is not touched."""
-        before = self.all()
+    def change(self, names: Mapping[str, Named | None], *, file: str) -> None:
+        """Have these names stand so, None for one that goes; ``file`` is where those are from that come."""
         # All that go, before any that come: a locid may pass from one name to another.
-        for name, named in before.items():
-            if name not in names or names[name].locid != named.locid:
-                self._database.execute("DELETE FROM sites WHERE name = ?", (name,))
         for name, named in names.items():
-            if name not in before or before[name].locid != named.locid:
-                insert(
-                    self._database, "sites", {"name": name, **named._asdict(), "file": file, "applied_at": now_text()}
-                )
-            elif before[name] != named:
-                self._database.execute("UPDATE sites SET time_zone = ? WHERE name = ?", (named.time_zone, name))
+            locid = None if named is None else named.locid
+            self._database.execute("DELETE FROM sites WHERE name = ? AND locid IS NOT ?", (name, locid))
+        sql = (
+            "INSERT INTO sites (name, locid, time_zone, file, applied_at) VALUES (?, ?, ?, ?, ?) "
+            "ON CONFLICT (name) DO UPDATE SET time_zone = excluded.time_zone"
+        )
+        come = ((name, *named, file, now_text()) for name, named in names.items() if named is not None)
+        self._database.executemany(sql, come)

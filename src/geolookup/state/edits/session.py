@@ -371,7 +371,7 @@ class EditSession:
             for local in named:
                 if (here := self.layer.get(self.shown(local))) is not None:
                     self.ledger.place_of(self.shown(local), content_of(here.place), seen=self.listed.begun.counter)
-            self.names.replace(after, file=file)
+            self.names.change({name: after.get(name) for name in changed}, file=file)
             self.changed = True  # lookups say the names
             self.outbox.touch()  # so that they do, even if this process is killed before it publishes
             steps: dict[int, list[str]] = {}

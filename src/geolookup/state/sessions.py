@@ -139,10 +139,10 @@ class Sessions:
                     with self._entered(self._begin(database, current), is_kept=True) as session:
                         yield session
                     head, (layer, names) = session.outbox.head, session.left()
-                    vrfs = session.vrfs.changed or not session.changed or current.recovered is not None
+                    vrfs = bool(session.vrfs.touched) or not session.changed or current.recovered is not None
                     whole.enter_context(_uninterrupted())  # what is committed is published, too
                 if (
-                    is_new := session.changed or session.vrfs.changed or head != current.edits
+                    is_new := session.changed or bool(session.vrfs.touched) or head != current.edits
                 ):  # the latter if an earlier publish failed
                     self._publish(publish, head, layer, names, vrfs=vrfs)
             if is_new and wait:  # a question that catches up waits for nothing

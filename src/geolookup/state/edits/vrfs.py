@@ -20,17 +20,12 @@ FIRST_LOCID = 2 * PROVISIONAL_LOCID
 
 
 class VrfPlaces:
-    """The places of all VRFs; ``changed`` is true once one was put or removed."""
+    """The places of all VRFs; ``touched`` are the names of those that this transaction has changed."""
 
     def __init__(self, database: Connection, outbox: Outbox) -> None:
         self._database = database
         self._outbox = outbox
-        self._touched: set[str] = set()
-
-    @property
-    def changed(self) -> bool:
-        """True if a place was put or removed."""
-        return bool(self._touched)
+        self.touched: set[str] = set()
 
     def revisions(self) -> dict[str, int]:
         """The names of the VRFs, each with the counter of edits when it changed last."""
@@ -74,11 +69,11 @@ class VrfPlaces:
 
         Without a content it is removed. A VRF without any stays known, and its addresses are those of the global table.
         """
-        if vrf not in self._touched:
+        if vrf not in self.touched:
             self._outbox.touch()
             sql = "INSERT INTO vrfs (name, edits) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET edits = excluded.edits"
             self._database.execute(sql, (vrf, self._outbox.head))
-            self._touched.add(vrf)
+            self.touched.add(vrf)
         locid, _, text, had = next(self._rows(vrf, name), (0, name, None, ""))
         was, becomes = read_content(text), None if content is None else written(described(content))
         zone = had if time_zone is None else time_zone

@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from geolookup.state.base.marks import Mark, is_conclusive
+from geolookup.state.base.sqlite import by_name
 from geolookup.state.edits.outbox.payload import read_content, reader, written
 from geolookup.state.edits.outbox.row import COLUMNS, OutboxRow, State, damaged, read_row
 from geolookup.state.edits.places.place import Blocks, Content, Place, Request
@@ -110,12 +111,8 @@ def read_places(database: Connection, where: str, parameters: Sequence[object] =
     sql = f"SELECT place, id, request FROM requests WHERE place IN {among} AND NOT over ORDER BY id"  # noqa: S608 - ours
     for place, *columns in database.execute(sql, parameters):
         requests.setdefault(place, []).append(_request(*columns))
-    names = _PLACE.split(", ")
-    places = database.execute(f"SELECT {_PLACE} FROM places WHERE {where}", parameters)  # noqa: S608 - our names
-    return {
-        place: _kept(dict(zip(names, (place, *columns), strict=True)), rows.get(place, {}), requests.get(place, []))
-        for place, *columns in places
-    }
+    places = by_name(database.execute(f"SELECT {_PLACE} FROM places WHERE {where}", parameters))  # noqa: S608 - our names
+    return {found["id"]: _kept(found, rows.get(found["id"], {}), requests.get(found["id"], [])) for found in places}
 
 
 def require_sound(database: Connection) -> None:

@@ -292,10 +292,9 @@ class EditSession:
         since; None if they contradict no edit.
         """
         for kept in self.ledger.read("id = ?", (self.local(shown),)).values() if self.layer[shown].edits else ():
-            is_held = kept.hold is not None and kept.hold.reason == "conflict"
-            theirs = kept.hold.theirs if is_held and kept.hold is not None else kept.place.baseline
-            against = [] if theirs is None else conflicting(kept.place, theirs)
-            if theirs is not None and against:
+            hold = kept.hold
+            theirs = hold.theirs if hold is not None and hold.reason == "conflict" else kept.place.baseline
+            if theirs is not None and (against := conflicting(kept.place, theirs)):
                 return against[0].base, theirs
         return None
 

@@ -227,7 +227,7 @@ class Steps:
             was, became = decoded(row["before"]), decoded(row["after"])
             names = {name: (self._named(was[name], number), self._named(became[name], number)) for name in was}
         else:
-            content = {name: read_content(row[name]) for name in content}
+            content = {name: None if row[name] is None else read_content(row[name]) for name in content}
             whose = decoded(row["after"] or row["before"]) if row["what"] == VRF_PLACE else {}
         return Line(
             number=number,

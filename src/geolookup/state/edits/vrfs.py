@@ -39,12 +39,7 @@ class VrfPlaces:
 
     def places(self, vrf: str, name: str | None = None) -> dict[str, Geolocation]:
         """The places of a VRF, or the one of a name, by their names."""
-        found = {}
-        for locid, each, text, _ in self._rows(vrf, name):
-            content = read_content(text)
-            assert content is not None
-            found[each] = geolocation(locid, content)
-        return found
+        return {each: geolocation(locid, read_content(text)) for locid, each, text, _ in self._rows(vrf, name)}
 
     def time_zones(self, vrf: str) -> dict[str, str]:
         """The time zone of each place of a VRF that has one, by its name."""
@@ -75,7 +70,8 @@ class VrfPlaces:
             self._database.execute(sql, (vrf, self._outbox.head))
             self.touched.add(vrf)
         locid, _, text, had = next(self._rows(vrf, name), (0, name, None, ""))
-        was, becomes = read_content(text), None if content is None else written(described(content))
+        was = None if text is None else read_content(text)
+        becomes = None if content is None else written(described(content))
         zone = had if time_zone is None else time_zone
         if becomes is None:
             self._database.execute("DELETE FROM vrf_places WHERE id = ?", (FIRST_LOCID - locid,))

@@ -110,9 +110,7 @@ def written(value: Any) -> str:
 _described = reader(DESCRIBED)
 
 
-def read_content(text: Any) -> Content | None:
+def read_content(text: Any) -> Content:
     """A content as the places of VRFs and the history have it: `described`, and `written`."""
-    if text is None:
-        return None
     found = _described(text)
     return Content(msgspec.structs.astuple(found.fields), frozenset(itertools.starmap(_block, found.blocks)))

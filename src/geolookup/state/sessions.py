@@ -227,8 +227,8 @@ class Sessions:
 
     def _keep(self, session: EditSession, current: Current) -> None:
         """Keep the layer that a session laid and has not edited: the next one need not lay the same edits again."""
-        if (layer := session.laid) is not None:
-            self._left = Left(current.sequence, session.outbox.head, dict(layer))
+        if session.has_laid:
+            self._left = Left(current.sequence, session.outbox.head, dict(session.layer))
 
     def _steadily(self, look: Callable[[Current], _T]) -> _T:
         """The answer of ``look``, which is called again if a publish removes what it reads."""

@@ -101,8 +101,9 @@ class EditSession:
         self._current = current
         self._lists = lists
         is_same = left is not None and (left.sequence, left.head) == (current.sequence, self.outbox.head)
-        self._left = left.layer if left is not None and is_same else None
-        self._layer: dict[int, Laid] | None = None
+        self._layer = dict(left.layer) if left is not None and is_same else None
+        #: True if this session had to lay the layer.
+        self.has_laid = False
         self._owners: dict[IPBlock, int] | None = None
         #: The blocks that each geolocation had before the first edit of it, and the last line of its history.
         self._seen: dict[int, Blocks] = {}
@@ -128,14 +129,8 @@ class EditSession:
     def layer(self) -> dict[int, Laid]:
         """The custom geolocations as the edits leave them, by the locid that lookups show."""
         if self._layer is None:
-            left = self._left
-            self._layer = laid(self.ledger, self.listed.custom, self.listed.begun) if left is None else dict(left)
+            self._layer, self.has_laid = laid(self.ledger, self.listed.custom, self.listed.begun), True
         return self._layer
-
-    @property
-    def laid(self) -> dict[int, Laid] | None:
-        """The `layer`, if this session had to lay it."""
-        return None if self._left is not None else self._layer
 
     @functools.cached_property
     def _aliases(self) -> dict[int, int]:
@@ -317,7 +312,7 @@ class EditSession:
         """Drop edits that were never sent, as `superfluous` gives them: the newest of their geolocations."""
         before = {row.locid: self.layer.get(self.shown(row.locid)) for row in rows}
         self._drop(rows, "taken back before it was sent")
-        self._left = self._layer = self._owners = None
+        self._layer = self._owners = None
         for local, was in before.items():
             now = self.layer.get(shown := self.shown(local))
             then, after = (None if laid is None else content_of(laid.place) for laid in (was, now))
@@ -479,7 +474,7 @@ class EditSession:
     def note_decision(self, what: str, row: OutboxRow, state: State) -> None:
         """A person's decision changes what is laid over, and may change a locid: nothing known before it holds."""
         self.changed = True
-        self._left = self._layer = self._owners = None
+        self._layer = self._owners = None
         vars(self).pop("_aliases", None)
         decided = {"edit": row.id, "state": str(row.state)}
         self.outbox.record(what, str(state), locid=row.locid, before=decided)

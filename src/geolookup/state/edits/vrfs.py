@@ -8,7 +8,6 @@ from sqlite3 import Connection
 
 from geolookup.model.types import PROVISIONAL_LOCID, Geolocation, IPBlock
 from geolookup.state.edits.names import local_facts
-from geolookup.state.edits.outbox.history import insert_history
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import described, geolocation, read_content, written
 from geolookup.state.edits.outbox.schema import insert, update
@@ -84,8 +83,6 @@ class VrfPlaces:
             each and {"vrf": vrf, "name": name, "time_zone": of, **(described(each) or {})}
             for each, of in ((was, had), (content, zone))
         )
-        step = self._outbox.step
-        insert_history(
-            self._database, VRF_PLACE, "done", locid=locid, before=before, after=after, step=step, place=locid
-        )
+        about = {"locid": locid, "place": locid, "step": self._outbox.step}
+        self._outbox.record(VRF_PLACE, "done", before=before, after=after, **about)
         return locid

@@ -318,6 +318,34 @@ def test_an_acknowledged_edit_that_is_not_there_is_told_until_a_person_decides(p
     person("sync")
 
 
+@pytest.mark.parametrize(
+    ("dropped", "later", "left"),
+    [
+        (("update", "--areacode", "1"), ("update", "--areacode", "2"), ("2", ["10.1.0.0"])),
+        (("update", "--areacode", "1"), ("delete",), None),
+        (("add-block", "10.2.0.0/24"), ("remove-block", "10.2.0.0/24"), ("", ["10.1.0.0"])),
+        (("replace-block", "10.1.0.0/24", "10.2.0.0/24"), ("clear-blocks",), ("", [])),
+        (("remove-block", "10.1.0.0/24"), ("add-block", "10.1.0.0/24"), ("", ["10.1.0.0"])),
+    ],
+    ids=lambda words: words and " ".join(map(str, words)),
+)
+def test_for_what_was_edited_later_an_edit_that_is_dropped_never_was(
+    person: Person, dropped: tuple[str, ...], later: tuple[str, ...], left: tuple[str, list[str]] | None
+) -> None:
+    locid = person.has("10.1.0.0/24")
+    for name, *words in (dropped, later):
+        person("custom", name, locid, *words)
+    person("outbox", "drop", json.loads(person("outbox", "list", "--json"))[0]["id"])
+    person("push")
+    found = [
+        (each.as_fields()["areacode"], sorted(at for at, _ in each.blocks)) for each in person.upstream.places.values()
+    ]
+    assert found == ([] if left is None else [left])
+    settle()
+    person("sync")
+    assert json.loads(person("outbox", "list", "--json")) == []
+
+
 def test_undoing_a_deletion_that_the_service_lost_makes_nothing_twice(person: Person, tmp_path: Path) -> None:
     file = tmp_path / "sites.toml"
     file.write_text(SITE)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.dials.person import Person, settle
+from tests.dials.person import ELSEWHERE, Person, settle
 
 
 def behind(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,3 +283,30 @@ def test_a_deletion_that_a_person_decided_on_is_sent_though_one_before_was_lost(
     person("outbox", "retry", edits[0])
     person("push")
     assert person.there == {}
+
+
+def test_a_removal_that_is_dropped_while_an_earlier_one_is_half_done_leaves_that_as_it_is(person: Person) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24", "10.3.0.0/24")
+    person("custom", "remove-block", locid, "10.1.0.0/24")
+    person.upstream.faults = ["", "before"]  # all are deleted, and the others do not come back
+    person("push", exits=1)
+    person("custom", "remove-block", locid, "10.2.0.0/24")
+    person("outbox", "drop", max(row["id"] for row in json.loads(person("outbox", "list", "--json"))))
+    settle()
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.2.0.0", "10.3.0.0"])}
+
+
+def test_a_half_done_removal_that_is_dropped_puts_back_what_there_was_after_another_list(person: Person) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    person("custom", "remove-block", locid, "10.1.0.0/24")
+    person.upstream.faults = ["", "before"]
+    person("push", exits=1)
+    settle()
+    person("sync")
+    (edit,) = (row["id"] for row in json.loads(person("outbox", "list", "--json")))
+    person("outbox", "drop", edit)
+    person.upstream.colleague_creates(ELSEWHERE, [], who="colleague")  # so that the list is another one
+    person("sync")
+    person("push")
+    assert person.there[-1] == ("Berlin", ["10.1.0.0", "10.2.0.0"])

@@ -16,7 +16,7 @@ from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.places.choosing import CHOICES, Choice, chosen, put_back
 from geolookup.state.edits.places.concluding import look_at
 from geolookup.state.edits.places.likeness import like
-from geolookup.state.edits.places.place import Intent
+from geolookup.state.edits.places.place import Intent, without
 from geolookup.state.edits.places.reconcile import Hold, owed_blocks
 from geolookup.state.edits.session import EditSession
 
@@ -114,8 +114,10 @@ def drop(session: EditSession, number: int) -> list[OutboxRow]:
     given_up = [row]
     if row.intent.what == "create":
         given_up += [each for each in kept.pending if each.id > number]
-    ids = {each.id for each in given_up}
-    place = replace(kept.place, intents=tuple(intent for intent in kept.place.intents if intent.id not in ids))
+    intents = kept.place.intents
+    for each in given_up:
+        intents = without(intents, next(intent for intent in intents if intent.id == each.id))
+    place = replace(kept.place, intents=intents)
     owed = owed_blocks(place)
     session.ledger.rewrite(kept, put_back(place, owed))
     if owed:

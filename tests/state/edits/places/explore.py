@@ -26,8 +26,8 @@ def explore(first: World, *, most: int | None = None) -> int:
                 came.setdefault(after, (world, said))  # not asked for before: to hash a world takes a while
                 if len(came) > known:
                     queue.append(after)
-        except Violated as error:
-            raise AssertionError(f"{told(came, world)}\n  then {said}\n=> {error}") from error
+        except (Violated, ValueError, AssertionError) as error:
+            raise AssertionError(f"{told(came, world)}\n  then {said}\n=> {error!r}") from error
     return count
 
 

@@ -1,16 +1,16 @@
 """A small world that is played exhaustively: a service, its network, colleagues, and a person's places."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from geolookup.state.edits.outbox.stations import pending
-from geolookup.state.edits.places.choosing import CHOICES, chosen
+from geolookup.state.edits.places.choosing import CHOICES, chosen, put_back
 from geolookup.state.edits.places.concluding import answered, concluded, look_at, over
 from geolookup.state.edits.places.likeness import Forms
-from geolookup.state.edits.places.place import Content, Intent, Place, Request, Values
-from geolookup.state.edits.places.reconcile import Hold, Send, reconcile
+from geolookup.state.edits.places.place import Content, Intent, Place, Request, Values, without
+from geolookup.state.edits.places.reconcile import Hold, Send, owed_blocks, reconcile
 
 #: What the service has under a number: whose it is, and the content. An owner is a place's id, or a colleague's (< 0).
 Shelf = tuple[tuple[int, tuple[int, Content]], ...]
@@ -122,7 +122,7 @@ def edits(world: World) -> Iterator[tuple[str, World]]:
     number = world.edits
     rest = world._replace(edits=number - 1)
     if len(world.places) < 2:
-        intent = Intent(id=100 - number, what="create", values=("a",))
+        intent = Intent(id=10 * (100 - number), what="create", values=("a",))
         place = Place(id=len(world.places) + 1, intents=(intent,))
         yield "the person creates a place", claimed(rest, place, {"there": True, 0: "a"})
     for place in world.places:
@@ -131,7 +131,7 @@ def edits(world: World) -> Iterator[tuple[str, World]]:
             continue
 
         def after(what: str, claims: dict[object, object], place: Place = place, **changes: object) -> World:
-            intent = Intent(id=100 - number, what=what, base=place.shown, **changes)  # type: ignore[arg-type]
+            intent = Intent(id=10 * (100 - number), what=what, base=place.shown, **changes)  # type: ignore[arg-type]
             return claimed(rest, replace(place, intents=(*place.intents, intent)), claims)
 
         name = f"place {place.id}"
@@ -154,6 +154,10 @@ def edits(world: World) -> Iterator[tuple[str, World]]:
                 after("clear_blocks", {("b", each): False for each in shown.blocks}),
             )
         yield f"the person deletes {name}", after("delete", {"there": False})
+        for intent in place.intents:  # as long as it waits, and nothing of it was sent
+            if intent.what != "create" and all(request.upto < intent.id for request in place.requests):
+                left = _given_up(place, intent, 10 * (100 - number))
+                yield f"the person drops edit {intent.id} of {name}", forgotten(put(rest, left), left)
 
 
 def claimed(world: World, place: Place, claims: dict[object, object]) -> World:
@@ -161,6 +165,26 @@ def claimed(world: World, place: Place, claims: dict[object, object]) -> World:
     gone = claims.get("there") is False
     kept = {each for each in world.claims if each[0] != place.id or (each[1] not in claims and not gone)}
     return world._replace(places=places, claims=frozenset({*kept, *((place.id, k, v) for k, v in claims.items())}))
+
+
+def _given_up(place: Place, intent: Intent, number: int) -> Place:
+    """The place without an edit; what comes back of a removal that is half done is edits from this number on."""
+    left = replace(place, intents=without(place.intents, intent))
+    back = put_back(left, owed_blocks(left)).intents[len(left.intents) :]
+    added = (replace(each, id=number + at) for at, each in enumerate(back))
+    return replace(left, intents=(*left.intents, *added))
+
+
+def forgotten(world: World, place: Place) -> World:
+    """The world once a person gave an edit up: what it asked for, and what was asked in view of it, is open."""
+    shown = place.shown
+    return world._replace(
+        claims=frozenset(
+            (owner, item, wanted)
+            for owner, item, wanted in world.claims
+            if owner != place.id or has(shown, item) == wanted
+        )
+    )
 
 
 # Colleagues
@@ -370,6 +394,8 @@ def steps(world: World) -> Iterator[tuple[str, World]]:
         # While replicas differ, nobody can tell that a number went back to who had it before.
         if any(owners.get(number, owner) != owner for number, (owner, _) in lost):
             continue
+        if any(place.deleted and _is_like_anothers(place, contents(lost)) for place in world.places):
+            continue
         yield (
             f"the service fails over, to how it was {len(world.window) - 1 - world.window.index(lost)} changes ago",
             world._replace(
@@ -382,6 +408,11 @@ def steps(world: World) -> Iterator[tuple[str, World]]:
     if any(place.requests or place.intents for place in world.places) or world.moves:
         for shelf in shelves:
             yield "a conclusive list is read", synced(world, shelf)
+
+
+def _is_like_anothers(place: Place, listed: Mapping[int, Content]) -> bool:
+    """True if its number shows what a colleague has changed beyond recognition."""
+    return look_at(place, listed.get(place.number or 0), EXACT, conclusive=True).another
 
 
 # What must hold

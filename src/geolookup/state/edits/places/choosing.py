@@ -129,7 +129,8 @@ def _as_it_is(place: Place, theirs: Content) -> Place:
 
 
 def put_back(place: Place, owed: Blocks) -> Place:
-    """A place that shall have again what a delete-all of ours took."""
+    """A place that shall have again what a delete-all of ours took, but for what its edits take."""
     newest = max((intent.id for intent in place.intents), default=0)
+    owed -= frozenset().union(*(intent.takes for intent in place.intents))
     extra = tuple(Intent(id=newest, what="add_block", base=place.acknowledged, new=block) for block in in_order(owed))
     return replace(place, intents=(*place.intents, *extra))

@@ -231,11 +231,11 @@ def _shown(place: Place, theirs: Content, listed: Content) -> Place:
     intents = lacked((each for each in left if not blocks[each.id] or blocks[each.id] - void), baseline)
     if owed and not any(intent.takes for intent in intents):
         # A block that was removed was given again before the delete-all was known: both stay until the others are back.
-        *_, taking = (intent for intent in left if intent.takes)
+        # So does what gives up a removal, and so gives again what it took.
+        taking = next((intent for intent in reversed(left) if intent.takes), None)
+        since, back = (-1, owed) if taking is None else (taking.id, taking.takes | owed)
         intents = tuple(
-            intent
-            for intent in left
-            if intent in (*intents, taking) or (intent.id > taking.id and intent.new in taking.takes | owed)
+            intent for intent in left if intent in (*intents, taking) or (intent.id > since and intent.new in back)
         )
     return replace(
         place, baseline=replace(baseline, values=listed.values), requests=(), owed=owed,

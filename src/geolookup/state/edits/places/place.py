@@ -4,7 +4,7 @@ A place is not a number: it is bound to one for a stretch of lists. Its *target*
 open intents applied; nothing that no open intent touches is ever written.
 """
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -230,6 +230,23 @@ def made_against(content: Content, intents: Iterable[Intent], *, seen: bool = Tr
             base = intent.applied(base)
         found.append(intent)
     return tuple(found)
+
+
+def without(intents: Sequence[Intent], dropped: Intent) -> tuple[Intent, ...]:
+    """Intents without one of them, of which those after it have seen the effect: for them it never was."""
+    at = intents.index(dropped)
+    return (*intents[:at], *(_not_after(dropped, intent) for intent in intents[at + 1 :]))
+
+
+def _not_after(dropped: Intent, intent: Intent) -> Intent:
+    before, after = dropped.base, dropped.applied(dropped.base)
+    if intent.base is None or before is None or after is None:
+        return intent
+    sides = zip(intent.base.values, before.values, after.values, strict=True)
+    values = tuple(was if now == became else now for now, was, became in sides)
+    blocks = intent.base.blocks - (after.blocks - before.blocks) | before.blocks - after.blocks
+    wanted = tuple(intent.touched.get(at, value) for at, value in enumerate(values)) if intent.values else ()
+    return replace(intent, base=Content(values, blocks), values=wanted)
 
 
 def lacked(intents: Iterable[Intent], content: Content) -> tuple[Intent, ...]:

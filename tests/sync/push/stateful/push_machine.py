@@ -172,7 +172,8 @@ class PushMachine(RuleBasedStateMachine):
 
     @rule(number=draws.indexes, action=st.sampled_from(["retry", "drop", "adopt"]), which=draws.indexes)
     def person_decides(self, number: int, action: str, which: int) -> None:
-        waiting = [row for row in self.world.rows() if row.state in (State.HELD, State.REJECTED)]
+        may_be = (State.HELD, State.REJECTED, *([State.QUEUED] if action == "drop" else []))
+        waiting = [row for row in self.world.rows() if row.state in may_be]
         if not waiting:
             return
         row = waiting[number % len(waiting)]

@@ -1,6 +1,7 @@
 """Numbers that a service names wrongly, or gives again: whose a geolocation is, and what is sent to it."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -165,3 +166,34 @@ def test_a_number_that_somebody_elses_branch_got_is_not_believed_unasked_if_what
     person("sync", exits=3)  # or a colleague has changed it, and made an equal one
     assert "-1 (Berlin, DE), or -2 (Berlin, DE); `geolookup outbox adopt 1 -1` says that -1 is it" in person.said
     assert person.there == {-1: ("Berlin", []), -2: ("Berlin", [])}
+
+
+@pytest.mark.parametrize("is_updated", [False, True])
+@pytest.mark.parametrize(
+    ("edit", "left"),
+    [
+        (("delete",), {}),
+        (("remove-block", "10.1.0.0/24"), {-500: ("Berlin", [])}),
+        (("add-block", "10.2.0.0/24"), {-500: ("Berlin", ["10.1.0.0", "10.2.0.0"])}),
+        (("update", "--city", "Bonn"), {-500: ("Bonn", ["10.1.0.0"])}),
+    ],
+    ids=lambda each: each[0] if isinstance(each, tuple) else "",
+)
+def test_what_a_copy_numbers_otherwise_before_a_list_has_shown_it_gets_the_edits_that_follow(
+    person: Person, edit: tuple[str, ...], left: dict[int, Any], is_updated: bool
+) -> None:
+    locid = person.creates("10.1.0.0/24")
+    person("push")
+    if is_updated:
+        person("custom", "update", locid, "--postalcode", "10115")
+        person("push")
+    person.upstream.fail_over({-500: person.upstream.places[-1]})
+    settle()
+    person("custom", edit[0], locid, *edit[1:])
+    person("push")
+    assert "(-500) has another number at the service: it was -1" in person.said
+    assert person.there == left
+    settle()
+    person("sync")
+    assert json.loads(person("outbox", "list", "--json")) == []
+    assert person.looks_up("10.1.0.1") == [1 if edit[0] in ("delete", "remove-block") else -500]

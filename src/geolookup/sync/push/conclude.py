@@ -92,7 +92,7 @@ def conclude(
     found = concluded(places, contents, before=before, forms=forms, mark=mark, waiting=waiting)
     names = Names(ledger)
     for place in found.places:
-        _tell_misnamed(ledger, known[place.id], place, listed, findings)
+        _tell_misnamed(ledger, known[place.id], place, listed, names, findings)
     for part, whole in found.merged.items():
         known[whole] = ledger.merge(known[whole], known[part])
     for place in found.places:
@@ -135,17 +135,25 @@ def _tell_back(kept: Kept, place: Place, names: Names, findings: Findings) -> No
         was_gone or (kept.place.number not in (None, place.number) and not kept.place.requests)
     ):
         return
-    former = "" if kept.place.number is None else f": it was {kept.place.number}"
-    is_there = "is at the service again" if was_gone else f"has another number at the service{former}"
-    findings.warnings.append(f"{names.of(replace(kept, place=place))} {is_there}")
+    who = names.of(replace(kept, place=place))
+    is_there = f"{who} is at the service again" if was_gone else _moved(who, kept.place.number)
+    findings.warnings.append(is_there)
+
+
+def _moved(who: str, former: int | None) -> str:
+    return f"{who} has another number at the service" + ("" if former is None else f": it was {former}")
 
 
 def _tell_misnamed(
-    ledger: Ledger, kept: Kept, place: Place, listed: Mapping[int, Geolocation], findings: Findings
+    ledger: Ledger, kept: Kept, place: Place, listed: Mapping[int, Geolocation], names: Names, findings: Findings
 ) -> None:
     """Tell that the service answered a create with a number which it turned out not to have."""
     number, create = kept.place.number, kept.place.creating
     if number is None or place.number in (None, number) or create is None or create.misnamed:
+        return
+    sent = [each for each in kept.place.requests if each.what != "create" and each.known]
+    if sent and all(each.is_done(content_of(listed[place.number])) for each in sent):
+        findings.warnings.append(_moved(names.of(replace(kept, place=place)), number))  # it had all under the first one
         return
     words = f"the service answered with locid {number} to a create that made {place.number}"
     if not any(each.what != "create" and (each.known or number in listed) for each in kept.place.requests):

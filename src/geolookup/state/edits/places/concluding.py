@@ -270,6 +270,19 @@ def _bound(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) -
         held[place.id] = Hold("unclear", listed[number], number, tuple((each, listed[each]) for each in also))
         found[place.id] = replace(place, number=None)
 
+    def may_have_made(place: Place, fits: Callable[[Values, Values], bool]) -> tuple[Values, list[int]]:
+        """The numbers of what shows the newest values that were sent for a place, if any shows them, or older ones."""
+        may_have = _blocks(place)
+        for sent in (sents := _sent(place)):
+            numbers = [
+                number
+                for number in matching.appeared(place, sent)
+                if fits(sent, listed[number].values) and listed[number].blocks <= may_have | matching.given(number)
+            ]
+            if numbers:
+                return sent, numbers
+        return sents[-1], []
+
     lost = [place for place in places if _is_looked_for(place, listed, forms)]
     looked_for = {place.id for place in lost}
     for place in places:
@@ -281,32 +294,28 @@ def _bound(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) -
     # that it gave is not there: more likely somebody deleted that than that the answer was wrong.
     left = sorted(lost, key=lambda place: (place.number is None) + 2 * (place.number not in (None, *listed)))
     for fits in (Values.__eq__, forms.same):
-        wanted = Counter(_create(place).values for place in left)
+        wanted = Counter(sent for place in left for sent in _sent(place))
         unmatched = []
         for place in left:
-            create = _create(place)
-            numbers = [
-                number
-                for number in matching.appeared(place, create.values)
-                if fits(create.values, listed[number].values)
-                and listed[number].blocks <= _blocks(place) | matching.given(number)
-            ]
+            sent, numbers = may_have_made(place, fits)
             if not numbers:
                 unmatched.append(place)
                 continue
             number = min(numbers, key=lambda each: (each != place.number, not listed[each].blocks, -each))
-            if number != place.number and not listed[number].blocks and len(numbers) > wanted[create.values]:
+            if number != place.number and not listed[number].blocks and len(numbers) > wanted[sent]:
                 unclear(place, number, numbers)
                 continue
             if number != place.number and _may_be_changed(place, matching, lost):
                 unclear(place, number, [*numbers, place.number])
                 continue
-            wanted[create.values] -= 1
+            wanted.subtract(_sent(place))
             matching.taken.add(number)
             if number == place.number:
                 found[place.id] = replace(place, requests=_first_known(place.requests))
             else:
-                found[place.id] = replace(place, number=number, requests=(replace(create, known=True),))
+                shown = recognised(place, listed[number], forms)
+                carried = (each for each in place.requests if each.what == "create" or each.is_done(shown))
+                found[place.id] = replace(place, number=number, requests=_first_known(carried))
             if (other := matching.born.pop(number, None)) is not None:
                 merged[other.id] = place.id
                 del found[other.id]
@@ -316,9 +325,9 @@ def _bound(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) -
         create = _create(place)
         like = [
             number
-            for number in matching.appeared(place, create.values)
-            if forms.same(create.values, listed[number].values)
-            or forms.may_be(create.values, listed[number].values)
+            for number in dict.fromkeys(each for sent in _sent(place) for each in matching.appeared(place, sent))
+            if any(forms.same(sent, listed[number].values) for sent in _sent(place))
+            or any(forms.may_be(sent, listed[number].values) for sent in _sent(place))
             or (place.doubted and _may_be_made(place, create, listed[number], forms))
         ]
         is_there = _holds(place, listed, forms) and place.number not in matching.taken
@@ -371,7 +380,7 @@ def _may_be_changed(place: Place, matching: Matching, lost: Sequence[Place]) -> 
     return not others and matching.forms.like(_create(place).values, content.values)
 
 
-def _first_known(requests: tuple[Request, ...]) -> tuple[Request, ...]:
+def _first_known(requests: Iterable[Request]) -> tuple[Request, ...]:
     """Requests of which the create is known to have been applied: there is what it made."""
     return tuple(replace(each, known=True) if each.what == "create" else each for each in requests)
 
@@ -394,6 +403,11 @@ def twins_of(places: Iterable[Place], matching: Matching) -> dict[int, int]:
             if fits and number not in taken and number not in twins:
                 twins[number] = place.id
     return twins
+
+
+def _sent(place: Place) -> list[Values]:
+    """All values that a create and the updates after it have sent, the newest first."""
+    return list(dict.fromkeys(each.values for each in reversed(place.requests) if each.values))
 
 
 def _create(place: Place) -> Request:

@@ -310,3 +310,33 @@ def test_a_half_done_removal_that_is_dropped_puts_back_what_there_was_after_anot
     person("sync")
     person("push")
     assert person.there[-1] == ("Berlin", ["10.1.0.0", "10.2.0.0"])
+
+
+@pytest.mark.parametrize("later", ["refused", "waiting", "conflicting"])
+@pytest.mark.parametrize("removal", [("remove-block", "10.1.0.0/24"), ("clear-blocks",)], ids=lambda words: words[0])
+def test_blocks_that_were_removed_do_not_come_back_as_a_later_edit_is_dropped(
+    person: Person, removal: tuple[str, ...], later: str
+) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    person("custom", removal[0], locid, *removal[1:])
+    person("push")
+    left = person.there
+    if later == "conflicting":
+        person("custom", "update", locid, "--areacode", "1")
+        place = person.upstream.places[-1]
+        fields = {**place.as_fields(), "areacode": "2"}
+        person.upstream.colleague_changes(-1, replace(place, fields=tuple(fields.values())), who="colleague")
+    else:
+        person("custom", "add-block", locid, "10.3.0.0/24")
+        person.upstream.colleague_creates(ELSEWHERE, [("10.3.0.0", "10.3.0.255")], who="colleague")
+        left = person.there
+    if later != "waiting":
+        person("push", exits=3)
+    person("outbox", "drop", max(row["id"] for row in json.loads(person("outbox", "list", "--json"))))
+    assert person.looks_up("10.1.0.1") == [1]
+    for _ in range(2):
+        person("push")
+        settle()
+        person("sync")
+    assert person.there == left
+    assert json.loads(person("outbox", "list", "--json")) == []

@@ -17,7 +17,7 @@ from geolookup.state.edits.places.choosing import CHOICES, Choice, chosen, put_b
 from geolookup.state.edits.places.concluding import look_at
 from geolookup.state.edits.places.likeness import like
 from geolookup.state.edits.places.place import Intent, without
-from geolookup.state.edits.places.reconcile import Hold, owed_blocks
+from geolookup.state.edits.places.reconcile import Hold
 from geolookup.state.edits.session import EditSession
 
 if TYPE_CHECKING:
@@ -47,8 +47,6 @@ def _choose(session: EditSession, row: OutboxRow, kept: Kept, hold: Hold, choice
         session.ledger.note_stored(kept, hold.theirs, state=State.DONE, problem=None)
         kept = session.ledger.of(kept.place.id)
     place = chosen(kept.place, hold, choice)
-    if not place.intents and (owed := owed_blocks(place)):
-        place = put_back(place, owed)
     along = min((intent.id for intent in place.intents), default=row.id)
     rewritten = session.ledger.rewrite(
         kept, place, gone=f"it went along with edit {along}" if what == "retry" else None
@@ -114,13 +112,10 @@ def drop(session: EditSession, number: int) -> list[OutboxRow]:
     given_up = [row]
     if row.intent.what == "create":
         given_up += [each for each in kept.pending if each.id > number]
-    intents = kept.place.intents
-    for each in given_up:
-        intents = without(intents, next(intent for intent in intents if intent.id == each.id))
-    place = replace(kept.place, intents=intents)
-    owed = owed_blocks(place)
-    session.ledger.rewrite(kept, put_back(place, owed))
-    if owed:
+    place = replace(kept.place, intents=without(kept.place.intents, [each.id for each in given_up]))
+    back = put_back(place)
+    session.ledger.rewrite(kept, back)
+    if back != place:
         session.outbox.change(number, problem="it was half done: the next push puts back what was there before")
     for each in given_up:
         session.note_decision("drop", each, State.DROPPED)

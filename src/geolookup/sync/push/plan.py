@@ -19,7 +19,6 @@ from geolookup.state.base.marks import Mark, Start
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.payload import content_of, described, geolocation
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow
-from geolookup.state.edits.outbox.stations import concerns
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.push.courier import NEWEST, Courier, OnConflict
 from geolookup.sync.push.push import require_same_upstream
@@ -200,7 +199,7 @@ class _Rehearsed:
             self._made[number] = errand.place
         else:
             path = f"{path}?locid={self._made.get(number, number)}"
-        rows = [row for row in self._of_place.get(errand.place, ()) if concerns(errand.request, row.intent)]
+        rows = [row for row in self._of_place.get(errand.place, ()) if errand.request.concerns(row.intent)]
         reason = "; ".join(row.describe() for row in rows) or "a block comes back"
         self.requests.append(
             {

@@ -10,7 +10,7 @@ from geolookup.state.edits.places.choosing import CHOICES, chosen, put_back
 from geolookup.state.edits.places.concluding import answered, concluded, look_at, over
 from geolookup.state.edits.places.likeness import Forms
 from geolookup.state.edits.places.place import Content, Intent, Place, Request, Values, without
-from geolookup.state.edits.places.reconcile import Hold, Send, owed_blocks, reconcile
+from geolookup.state.edits.places.reconcile import Hold, Send, reconcile
 
 #: What the service has under a number: whose it is, and the content. An owner is a place's id, or a colleague's (< 0).
 Shelf = tuple[tuple[int, tuple[int, Content]], ...]
@@ -130,9 +130,17 @@ def edits(world: World) -> Iterator[tuple[str, World]]:
         if shown is None:
             continue
 
-        def after(what: str, claims: dict[object, object], place: Place = place, **changes: object) -> World:
+        theirs = _given_by_others(world, place)
+
+        def after(
+            what: str,
+            claims: dict[object, object],
+            place: Place = place,
+            theirs: frozenset[object] = theirs,
+            **changes: object,
+        ) -> World:
             intent = Intent(id=10 * (100 - number), what=what, base=place.shown, **changes)  # type: ignore[arg-type]
-            return claimed(rest, replace(place, intents=(*place.intents, intent)), claims)
+            return claimed(rest, replace(place, intents=(*place.intents, intent)), claims, but=theirs)
 
         name = f"place {place.id}"
         # Names of its own: places that are equal are interchangeable, and a service may well mix them up.
@@ -160,17 +168,26 @@ def edits(world: World) -> Iterator[tuple[str, World]]:
                 yield f"the person drops edit {intent.id} of {name}", forgotten(put(rest, left), left)
 
 
-def claimed(world: World, place: Place, claims: dict[object, object]) -> World:
+def _given_by_others(world: World, place: Place) -> frozenset[object]:
+    """The blocks, as items, that a colleague gave to a place, and that we have neither sent nor seen: they stay."""
+    own = {request.new for request in place.requests} | (place.baseline.blocks if place.baseline else set())
+    there = (content.blocks for _, (owner, content) in world.shelf if owner == place.id)
+    return frozenset(("b", block) for blocks in there for block in blocks - own)
+
+
+def claimed(world: World, place: Place, claims: dict[object, object], *, but: frozenset[object] = frozenset()) -> World:
+    """The world with an edit of a place, and what it asks for, ``but`` what need not go."""
     places = tuple(sorted((*(each for each in world.places if each.id != place.id), place), key=lambda each: each.id))
     gone = claims.get("there") is False
     kept = {each for each in world.claims if each[0] != place.id or (each[1] not in claims and not gone)}
-    return world._replace(places=places, claims=frozenset({*kept, *((place.id, k, v) for k, v in claims.items())}))
+    new = {(place.id, item, wanted) for item, wanted in claims.items() if wanted or item not in but}
+    return world._replace(places=places, claims=frozenset(kept | new))
 
 
 def _given_up(place: Place, intent: Intent, number: int) -> Place:
     """The place without an edit; what comes back of a removal that is half done is edits from this number on."""
-    left = replace(place, intents=without(place.intents, intent))
-    back = put_back(left, owed_blocks(left)).intents[len(left.intents) :]
+    left = replace(place, intents=without(place.intents, [intent.id]))
+    back = put_back(left).intents[len(left.intents) :]
     added = (replace(each, id=number + at) for at, each in enumerate(back))
     return replace(left, intents=(*left.intents, *added))
 

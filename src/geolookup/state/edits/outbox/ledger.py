@@ -13,7 +13,7 @@ from geolookup.state.edits.outbox.outbox import UPSTREAM_URL, Outbox
 from geolookup.state.edits.outbox.payload import fields_of, written
 from geolookup.state.edits.outbox.row import PERSON_STATES, UNDER_WAY, OutboxRow, State, decoded
 from geolookup.state.edits.outbox.schema import insert, update
-from geolookup.state.edits.outbox.stations import concerns, stations
+from geolookup.state.edits.outbox.stations import stations
 from geolookup.state.edits.places.likeness import Forms
 from geolookup.state.edits.places.place import Content, Place, Request, target
 from geolookup.state.edits.places.reconcile import Hold
@@ -223,7 +223,7 @@ class Ledger:
             elif state != row.state or (why is not None and state == State.UNKNOWN):
                 stopped = state == State.UNKNOWN or row.state in UNDER_WAY
                 changes = {"state": state, "problem": why if stopped and state != State.DONE else None}
-            if state not in (None, State.DONE) and any(concerns(request, row.intent) for request in leaving):
+            if state not in (None, State.DONE) and any(request.concerns(row.intent) for request in leaving):
                 attempted_at = row.attempted_at or self.outbox.moment
                 changes |= {"attempts": row.attempts + 1, "attempted_at": attempted_at}
             if changes.get("state") == State.DONE and row.acknowledged_at is None:

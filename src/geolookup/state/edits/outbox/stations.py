@@ -5,25 +5,8 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from geolookup.state.edits.outbox.row import State
-from geolookup.state.edits.places.place import Content, Intent, Place, Request, strays, target
+from geolookup.state.edits.places.place import Content, Intent, Place, strays, target
 from geolookup.state.edits.places.reconcile import Hold, conflicting, owed_blocks
-
-
-def concerns(request: Request, intent: Intent) -> bool:
-    """True if a request is sent, among others, for this edit."""
-    if intent.id > request.upto:
-        return False
-    match request.what:
-        case "create" | "put":
-            return intent.what in ("create", "update")
-        case "add":
-            return intent.new == request.new or bool(intent.takes)  # a removal puts back what it took besides
-        case "replace":
-            return intent.new == request.new or request.old in intent.takes
-        case "clear":
-            return bool(intent.takes)
-        case "delete":
-            return True
 
 
 def pending(place: Place, theirs: Content | None) -> list[Intent]:
@@ -78,7 +61,7 @@ def stations(place: Place, hold: Hold | None, theirs: Content | None = None) -> 
     found = {intent.id: State.DONE for intent in place.intents}
     unknown = [request for request in place.requests if not request.known and not request.put_off]
     for intent in left:
-        sent = [request for request in unknown if concerns(request, intent)]
+        sent = [request for request in unknown if request.concerns(intent)]
         is_away = any(request.ended is None for request in sent)
         found[intent.id] = State.SENDING if is_away else State.UNKNOWN if sent else State.QUEUED
     if hold is not None:
@@ -95,7 +78,7 @@ def _in_doubt(place: Place, left: list[Intent]) -> list[Intent]:
     if newest is None or newest.known or newest.put_off:
         return left
     sent = replace(place, intents=tuple(each for each in place.intents if each.id <= newest.upto))
-    for_it = [each for each in pending(sent, newest.before) if concerns(newest, each)]
+    for_it = [each for each in pending(sent, newest.before) if newest.concerns(each)]
     open_ = {each.id for each in (*left, *for_it, *pending(place, newest.applied(newest.before)))}
     return [each for each in place.intents if each.id in open_]
 
@@ -106,7 +89,7 @@ def _held(place: Place, hold: Hold, left: list[Intent]) -> list[int]:
         case "conflict" if hold.theirs is not None:
             found = conflicting(place, hold.theirs)
         case "refused" if place.refused is not None:
-            found = [intent for intent in left if concerns(place.refused, intent)]
+            found = [intent for intent in left if place.refused.concerns(intent)]
         case "not shown":
             found = left
         case _:

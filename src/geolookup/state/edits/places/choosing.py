@@ -4,7 +4,16 @@ from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from geolookup.state.edits.places.place import Blocks, Content, Intent, Place, in_order, made_against, strays, target
+from geolookup.state.edits.places.place import (
+    Content,
+    Intent,
+    Place,
+    in_order,
+    made_against,
+    strays,
+    target,
+    without,
+)
 from geolookup.state.edits.places.reconcile import (
     Hold,
     Reason,
@@ -36,6 +45,10 @@ def offered(hold: Hold) -> tuple[Choice, ...]:
 
 def chosen(place: Place, hold: Hold, choice: Choice) -> Place:
     """A place after a person's choice about it: what is open next is sent by the next push."""
+    return put_back(_chosen(place, hold, choice))
+
+
+def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
     match choice:
         case "mine":
             # They know now what is there: what was acknowledged before counts no more.
@@ -44,7 +57,8 @@ def chosen(place: Place, hold: Hold, choice: Choice) -> Place:
         case "theirs":
             against = {intent.id for intent in conflicting(place, hold.theirs)} if hold.theirs is not None else set()
             if hold.theirs is not None and strange_blocks(place, hold.theirs):
-                against |= {intent.id for intent in place.intents if intent.takes}
+                known = place.acknowledged
+                against |= {each.id for each in place.intents if each.takes and each.applied(known) != known}
             others = tuple(intent for intent in place.intents if intent.id not in against)
             given_up = replace(place, intents=others)
             return _as_it_is(given_up, hold.theirs) if hold.theirs is not None else given_up
@@ -62,13 +76,26 @@ def chosen(place: Place, hold: Hold, choice: Choice) -> Place:
             return replace(rebased(place, hold.theirs), doubted=False)
         case "retry":
             return anew(place) if hold.theirs is None else _restored(place, hold.theirs)
-        case "drop" if hold.reason in ("refused", "doubted"):
-            return replace(place, refused=None, doubted=False, intents=())
+        case "drop" if hold.reason == "refused":
+            return replace(place, refused=None, intents=without(place.intents, _refused(place)))
+        case "drop" if hold.reason == "doubted":
+            return replace(place, doubted=False, intents=())
         case "drop":
             return replace(
                 place, lost=None, number=None if hold.theirs is None or hold.reason != "not shown" else place.number,
                 baseline=hold.theirs if hold.reason == "not shown" else None, intents=(), requests=(), owed=frozenset(),
             )  # fmt: skip
+
+
+def _refused(place: Place) -> list[int]:
+    """The numbers of the edits that the service refused: all of a create, else those that it did not do before."""
+    known = place.acknowledged
+    return [
+        intent.id
+        for intent in place.intents
+        if known is None
+        or ((place.refused is None or place.refused.concerns(intent)) and intent.applied(known) != known)
+    ]
 
 
 def anew(place: Place) -> Place:
@@ -124,13 +151,17 @@ def _as_it_is(place: Place, theirs: Content) -> Place:
     if known is None:
         return place
     left = tuple(each for each in place.intents if each.what != "create" and each.applied(known) != known)
-    owed = owed_blocks(place) - theirs.blocks
-    return put_back(rebased(replace(place, intents=left, requests=(), owed=frozenset()), theirs), owed)
+    back = owed_blocks(place)
+    wanted = target(place.intents, replace(known, blocks=known.blocks | back))
+    owed = frozenset() if wanted is None else back & wanted.blocks - theirs.blocks
+    return rebased(replace(place, intents=left, requests=(), owed=owed), theirs)
 
 
-def put_back(place: Place, owed: Blocks) -> Place:
-    """A place that shall have again what a delete-all of ours took, but for what its edits take."""
+def put_back(place: Place) -> Place:
+    """A place that shall have again what a delete-all of ours took, now that each edit that takes any is given up."""
+    back = owed_blocks(place)
+    if not back or any(intent.takes for intent in place.intents):
+        return place
     newest = max((intent.id for intent in place.intents), default=0)
-    owed -= frozenset().union(*(intent.takes for intent in place.intents))
-    extra = tuple(Intent(id=newest, what="add_block", base=place.acknowledged, new=block) for block in in_order(owed))
-    return replace(place, intents=(*place.intents, *extra))
+    extra = (Intent(id=newest, what="add_block", base=place.acknowledged, new=block) for block in in_order(back))
+    return replace(place, intents=(*place.intents, *extra), baseline=place.at_service, owed=frozenset())

@@ -100,6 +100,22 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         assert self.before is not None
         return {at: value for at, value in enumerate(self.values) if value != self.before.values[at]}
 
+    def concerns(self, intent: Intent) -> bool:
+        """True if it is sent, among others, for this edit."""
+        if intent.id > self.upto:
+            return False
+        match self.what:
+            case "create" | "put":
+                return intent.what in ("create", "update")
+            case "add":
+                return intent.new == self.new or bool(intent.takes)  # a removal puts back what it took besides
+            case "replace":
+                return intent.new == self.new or self.old in intent.takes
+            case "clear":
+                return bool(intent.takes)
+            case "delete":
+                return True
+
     def is_done(self, content: Content | None) -> bool:
         """True if a content is as this leaves it."""
         if content is None or self.what in ("create", "delete"):
@@ -232,10 +248,13 @@ def made_against(content: Content, intents: Iterable[Intent], *, seen: bool = Tr
     return tuple(found)
 
 
-def without(intents: Sequence[Intent], dropped: Intent) -> tuple[Intent, ...]:
-    """Intents without one of them, of which those after it have seen the effect: for them it never was."""
-    at = intents.index(dropped)
-    return (*intents[:at], *(_not_after(dropped, intent) for intent in intents[at + 1 :]))
+def without(intents: Sequence[Intent], numbers: Iterable[int]) -> tuple[Intent, ...]:
+    """Intents without those of these numbers, whose effect later ones have seen: for them they never were."""
+    found = [*intents]
+    for number in numbers:
+        at = next(at for at, intent in enumerate(found) if intent.id == number)
+        found[at:] = [_not_after(found[at], intent) for intent in found[at + 1 :]]
+    return tuple(found)
 
 
 def _not_after(dropped: Intent, intent: Intent) -> Intent:

@@ -162,3 +162,16 @@ def test_a_name_that_is_another_since_a_list_showed_ours_is_a_colleagues(
     assert "Potsdam" in person.said
     assert "the service stores city" not in person.said
     assert person.there == {-1: ("Potsdam", ["10.1.0.0"])}
+
+
+@pytest.mark.parametrize("choice", ["mine", "theirs"])
+def test_a_choice_for_all_conflicts_is_one_for_those_that_are_held_already(person: Person, choice: str) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "update", locid, "--areacode", "1")
+    _changes(person, areacode="2")
+    person("push", exits=3)
+    person("custom", "update", locid, "--postalcode", "10115")
+    person("push", "--on-conflict", choice)
+    fields = person.upstream.places[-1].as_fields()
+    assert (fields["areacode"], fields["postalcode"]) == ("1" if choice == "mine" else "2", "10115")
+    assert json.loads(person("outbox", "list", "--json")) == []

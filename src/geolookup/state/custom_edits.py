@@ -68,7 +68,8 @@ class CustomEdit:
 
         def make(editor: Editor) -> Made:
             made = self.make(editor, asked)
-            seen = "kept, and not in lookups yet: " if editor.sessions.is_behind else ""
+            behind = "kept, and not in lookups yet (`geolookup status` says why); once it is: "
+            seen = behind if editor.sessions.is_behind else ""
             return replace(made, text=f"{seen}{made.text}")
 
         return make

@@ -322,7 +322,7 @@ def _write(ledger: Ledger, kept: Kept, place: Place, hold: Any, start: Start, na
                 ledger.outbox.change(number, stored=stored)
             if row.state != State.DONE:
                 reason = "it is gone already" if place.baseline is None else "the service has it"
-                if place.baseline is not None and row.intent.takes & place.baseline.blocks:
+                if place.baseline is not None and not row.attempts and row.intent.takes & place.baseline.blocks:
                     reason = "it was given and taken here before it was sent: what the service has is somebody else's"
                 findings.over.append((ledger.outbox.row(number), reason))
         elif now.state in (State.HELD, State.REJECTED) and (row.state != now.state or row.problem != now.problem):

@@ -253,7 +253,7 @@ class Courier:
             job.conclusive = settled and (freely or not place.requests)
             job.theirs = content
             job.looked = job.conclusive or content is not None
-            job.over = job.over or job.kept.hold is not None
+            job.over = job.over or self._is_held(job)
 
     def _tell(self, found: Findings) -> None:
         self._report.warnings += found.warnings
@@ -321,7 +321,7 @@ class Courier:
     def _is_ready(self, job: Job) -> bool:
         """True unless a place has to wait; if it has to for longer than this push, it is over."""
         place = job.kept.place
-        if job.kept.hold is not None or place.refused is not None or not job.kept.pending:
+        if self._is_held(job) or place.refused is not None or not job.kept.pending:
             job.over = True
             return False
         unknown = any(not request.known for request in place.requests)
@@ -336,6 +336,11 @@ class Courier:
                         )
                 return False
         return not self._waits_for_others(job)
+
+    def _is_held(self, job: Job) -> bool:
+        """True if a person must decide; who has chosen for all conflicts has decided on those."""
+        hold = job.kept.hold
+        return hold is not None and not (hold.reason == "conflict" and self._on_conflict != "hold")
 
     def _busy(self, job: Job) -> frozenset[Any]:
         """The blocks that this place shall have, and that others of ours have still."""

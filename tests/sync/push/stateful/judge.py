@@ -23,13 +23,13 @@ class Judge:
         world.patch.setattr(service, "list", self._noted(service.list))
 
     def _noted(self, real: Any) -> Any:
-        """A list, of which it is remembered what it showed if it was complete."""
+        """A list, of which it is remembered what it showed: a short one shows no more than a push may write down."""
 
         def listing(*, etag: str | None = None, top: int | None = None, **filters: str) -> Any:
             answer = real(etag=etag, top=top, **filters)
-            if not filters:
-                places = self._world.service.places.items()
-                self._memory.listed[self._world.counter()] = {number: place.state() for number, place in places}
+            shown = {number: place.state() for number, place in self._world.service.places.items()}
+            counter = self._world.counter()
+            self._memory.listed[counter] = self._memory.listed.get(counter, shown) if filters else shown
             return answer
 
         return listing

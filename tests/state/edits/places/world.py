@@ -419,12 +419,23 @@ def steps(world: World) -> Iterator[tuple[str, World]]:
                 shelf=lost, window=(*world.window, lost), faults=world.faults - 1, odd=True, taken_back=frozenset()
             ),
         )
+    if world.faults and not world.late and len(world.window) == 1 and _can_be_numbered_otherwise(world):
+        moved = tuple(sorted((number - 3, entry) for number, entry in world.shelf))
+        copied = world._replace(shelf=moved, window=(*world.window, moved), faults=world.faults - 1, odd=True)
+        yield "a copy takes over, which numbers all otherwise", copied
     shelves = concluding(world)
     if world.shelf not in shelves:
         yield "everything settles", quiet(world)
     if any(place.requests or place.intents for place in world.places) or world.moves:
         for shelf in shelves:
             yield "a conclusive list is read", synced(world, shelf)
+
+
+def _can_be_numbered_otherwise(world: World) -> bool:
+    """True if all can be recognised by its blocks, and by what it was, once a copy numbers it otherwise."""
+    was = {place.id: {*place.was()} for place in world.places}
+    known = (content.blocks and content in was.get(owner, ()) for _, (owner, content) in world.shelf)
+    return bool(world.shelf) and not world.moves and -4 not in dict(world.shelf) and all(known)
 
 
 def _is_like_anothers(place: Place, listed: Mapping[int, Content]) -> bool:

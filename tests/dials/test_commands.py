@@ -346,6 +346,31 @@ def test_for_what_was_edited_later_an_edit_that_is_dropped_never_was(
     assert json.loads(person("outbox", "list", "--json")) == []
 
 
+@pytest.mark.parametrize(
+    ("first", "later", "instead", "left"),
+    [
+        (("update", "--areacode", "1"), ("update", "--postalcode", "10115"), ("--areacode", "2"), ("2", ["10.1.0.0"])),
+        (("update", "--areacode", "1"), ("delete",), ("--areacode", "2"), None),
+        (("add-block", "10.2.0.0/24"), ("clear-blocks",), ("--block", "10.3.0.0/24"), ("", [])),
+    ],
+    ids=lambda words: words and " ".join(map(str, words)),
+)
+def test_what_was_edited_later_goes_by_an_edit_as_it_is_changed(
+    person: Person, first: tuple[str, ...], later: tuple[str, ...], instead: tuple[str, ...], left: Any
+) -> None:
+    locid = person.has("10.1.0.0/24")
+    for name, *words in (first, later):
+        person("custom", name, locid, *words)
+    person("outbox", "edit", json.loads(person("outbox", "list", "--json"))[0]["id"], *instead)
+    person("push")
+    there = person.upstream.places.values()
+    found = [(each.as_fields()["areacode"], sorted(at for at, _ in each.blocks)) for each in there]
+    assert found == ([] if left is None else [left])
+    settle()
+    person("sync")
+    assert json.loads(person("outbox", "list", "--json")) == []
+
+
 def test_undoing_a_deletion_that_the_service_lost_makes_nothing_twice(person: Person, tmp_path: Path) -> None:
     file = tmp_path / "sites.toml"
     file.write_text(SITE)

@@ -16,7 +16,7 @@ from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.places.choosing import CHOICES, Choice, chosen, put_back
 from geolookup.state.edits.places.concluding import look_at
 from geolookup.state.edits.places.likeness import like
-from geolookup.state.edits.places.place import Intent, without
+from geolookup.state.edits.places.place import Intent, amended, without
 from geolookup.state.edits.places.reconcile import Hold
 from geolookup.state.edits.session import EditSession
 
@@ -90,7 +90,7 @@ def amend(
             session.require_free(laid.place, wanted)
         changes["new"] = wanted
     kept = session.ledger.of(row.locid)
-    intents = tuple(replace(each, **changes) if each.id == number else each for each in kept.place.intents)
+    intents = amended(kept.place.intents, number, changes)
     session.ledger.save(kept, replace(kept.place, intents=intents, refused=None))
     session.note_decision("edit", row, State.QUEUED)
     return session.outbox.row(number)

@@ -4,7 +4,7 @@ A place is not a number: it is bound to one for a stretch of lists. Its *target*
 open intents applied; nothing that no open intent touches is ever written.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -249,21 +249,31 @@ def made_against(content: Content, intents: Iterable[Intent], *, seen: bool = Tr
 
 
 def without(intents: Sequence[Intent], numbers: Iterable[int]) -> tuple[Intent, ...]:
-    """Intents without those of these numbers, whose effect later ones have seen: for them they never were."""
+    """Intents without those of these numbers: for later ones, which have seen their effect, they never were."""
     found = [*intents]
     for number in numbers:
         at = next(at for at, intent in enumerate(found) if intent.id == number)
-        found[at:] = [_not_after(found[at], intent) for intent in found[at + 1 :]]
+        dropped = found[at]
+        found[at:] = [_seeing(dropped.base, dropped, intent) for intent in found[at + 1 :]]
     return tuple(found)
 
 
-def _not_after(dropped: Intent, intent: Intent) -> Intent:
-    before, after = dropped.base, dropped.applied(dropped.base)
-    if intent.base is None or before is None or after is None:
+def amended(intents: Sequence[Intent], number: int, changes: Mapping[str, Any]) -> tuple[Intent, ...]:
+    """Intents with that of this number changed: later ones see its effect as it is now."""
+    at = next(at for at, intent in enumerate(intents) if intent.id == number)
+    new = replace(intents[at], **changes)
+    later = (_seeing(new.applied(new.base), intents[at], intent) for intent in intents[at + 1 :])
+    return (*intents[:at], new, *later)
+
+
+def _seeing(content: Content | None, former: Intent, intent: Intent) -> Intent:
+    """An intent that sees this content in place of what a former one made."""
+    was = former.applied(former.base)
+    if intent.base is None or content is None or was is None:
         return intent
-    sides = zip(intent.base.values, before.values, after.values, strict=True)
-    values = tuple(was if now == became else now for now, was, became in sides)
-    blocks = intent.base.blocks - (after.blocks - before.blocks) | before.blocks - after.blocks
+    sides = zip(intent.base.values, was.values, content.values, strict=True)
+    values = tuple(new if now == old else now for now, old, new in sides)
+    blocks = intent.base.blocks - (was.blocks - content.blocks) | content.blocks - was.blocks
     wanted = tuple(intent.touched.get(at, value) for at, value in enumerate(values)) if intent.values else ()
     return replace(intent, base=Content(values, blocks), values=wanted)
 

@@ -162,10 +162,10 @@ def edits(world: World) -> Iterator[tuple[str, World]]:
                 after("clear_blocks", {("b", each): False for each in shown.blocks}),
             )
         yield f"the person deletes {name}", after("delete", {"there": False})
-        for intent in place.intents:  # as long as it waits, and nothing of it was sent
+        for intent in () if place.id in dict(world.held) else place.intents:  # as long as nothing of it was sent
             if intent.what != "create" and all(request.upto < intent.id for request in place.requests):
                 left = _given_up(place, intent, 10 * (100 - number))
-                yield f"the person drops edit {intent.id} of {name}", forgotten(put(rest, left), left)
+                yield f"the person drops edit {intent.id} of {name}", forgotten(put(rest, left), left, intent)
 
 
 def _given_by_others(world: World, place: Place) -> frozenset[object]:
@@ -192,14 +192,14 @@ def _given_up(place: Place, intent: Intent, number: int) -> Place:
     return replace(left, intents=(*left.intents, *added))
 
 
-def forgotten(world: World, place: Place) -> World:
+def forgotten(world: World, place: Place, dropped: Intent) -> World:
     """The world once a person gave an edit up: what it asked for, and what was asked in view of it, is open."""
-    shown = place.shown
+    shown, open_ = place.shown, {("b", dropped.old), ("b", dropped.new)}
     return world._replace(
         claims=frozenset(
             (owner, item, wanted)
             for owner, item, wanted in world.claims
-            if owner != place.id or has(shown, item) == wanted
+            if owner != place.id or (item not in open_ and has(shown, item) == wanted)
         )
     )
 

@@ -1,6 +1,7 @@
 """Numbers that a service names wrongly, or gives again: whose a geolocation is, and what is sent to it."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -197,3 +198,48 @@ def test_what_a_copy_numbers_otherwise_before_a_list_has_shown_it_gets_the_edits
     person("sync")
     assert json.loads(person("outbox", "list", "--json")) == []
     assert person.looks_up("10.1.0.1") == [1 if edit[0] in ("delete", "remove-block") else -500]
+
+
+@pytest.mark.parametrize("how", ["state", "edits", "nothing"])
+def test_a_number_that_was_given_before_a_restore_is_not_given_again(person: Person, tmp_path: Path, how: str) -> None:
+    person.has("10.1.0.0/24")
+    backup = tmp_path / "backup"
+    person("state", "backup", backup)
+    number = person.has("10.2.0.0/24", city="Bonn", latitude=50.73)
+    if how == "state":
+        person("state", "restore", backup, "--replace", exits=None)
+    elif how == "edits":
+        person("outbox", "restore", exits=None)
+    else:
+        person("outbox", "restore", "--empty", exits=None)
+    person("sync", exits=None)
+    if how == "edits":  # whose newest backup may have it
+        assert person.creates("10.3.0.0/24", city="Rome", latitude=41.9) != number
+        return
+    assert person.creates("10.3.0.0/24", city="Rome", latitude=41.9) < number
+    person("custom", "delete", "--", number, exits=2)
+
+
+@pytest.mark.parametrize("is_synced", [False, True])
+@pytest.mark.parametrize(
+    "edit", [("delete",), ("add-block", "10.7.0.0/24"), ("update", "--region", "NRW")], ids=lambda e: e[0]
+)
+def test_of_two_branches_in_one_town_that_a_copy_numbers_otherwise_each_stays_what_it_was(
+    person: Person, edit: tuple[str, ...], is_synced: bool
+) -> None:
+    bare = person.has(postalcode="10115")
+    person.has("10.2.0.0/24", postalcode="10117")
+    first, second = (person.upstream.places[number] for number in (-1, -2))
+    person.upstream.fail_over({-1: second, -2: first})
+    settle()
+    if is_synced:
+        person("sync")
+        assert "has another number at the service: it was -1" in person.said
+    person("custom", edit[0], bare, *edit[1:])
+    person("push")
+    assert person.upstream.places[-1] == second
+    assert (-2 in person.there) == (edit[0] != "delete")
+    settle()
+    person("sync")
+    assert person.looks_up("10.2.0.1") == [-1]
+    assert json.loads(person("outbox", "list", "--json")) == []

@@ -115,7 +115,8 @@ def restore(path: str, home: str, *, replace: bool = False) -> Archived:
         if problems := verify(staged):
             raise StateDamagedError(f"{path}: {problems[0].replace(staged, home)}: nothing was restored")
         given_up = _given_up(home, staged) if is_there else ()
-        unfinished = _maybe_sent(staged, current)
+        before = directory.current_or_none() if is_there else None
+        unfinished = _maybe_sent(staged, current, 0 if before is None else before.edits)
         _sync_tree(staged)
         kept = f"{home}.replaced-{wall():%Y%m%dT%H%M%S}-{secrets.token_hex(2)}" if is_there else None
         _take_place(staged, home, kept)
@@ -377,11 +378,16 @@ def _current_in(staged: str) -> Current:
         raise StateDamagedError(f"{path}: cannot be read: {reason(error)}") from error
 
 
-def _maybe_sent(staged: str, current: Current) -> int:
+def _maybe_sent(staged: str, current: Current, edits_since: int) -> int:
     """Mark the unfinished edits as ones that may have been sent since; none without a service."""
-    if not has_service(current.published) or not os.path.exists(os.path.join(staged, "edits.db")):
+    edits = Edits(staged)
+    if not edits.exists():
         return 0
-    return edits_restore.prepared(Edits(staged), current, pushed_since=True)[1]
+    if has_service(current.published):
+        return edits_restore.prepared(edits, current, pushed_since=True, edits_since=edits_since)[1]
+    with edits.transaction() as database:
+        Outbox(database).skip_numbers(edits_since)
+    return 0
 
 
 def _given_up(home: str, staged: str) -> tuple[str, ...]:

@@ -146,10 +146,13 @@ def _problem(path: str, temporary: Edits, *, as_sealed: bool = False) -> str | N
     return None
 
 
-def prepared(temporary: Edits, current: Current | None, *, pushed_since: bool = False) -> tuple[bool, int]:
+def prepared(
+    temporary: Edits, current: Current | None, *, pushed_since: bool = False, edits_since: int = 0
+) -> tuple[bool, int]:
     """Make a copy such that nothing in it is taken for not sent that may have been; see `Restored`.
 
-    ``pushed_since`` says that a push may have begun since, though nothing here tells.
+    ``pushed_since`` says that a push may have begun since, though nothing here tells. ``edits_since`` is the counter of
+    the edits of another state whose place this takes: no number of those is given again.
     """
     edits, pushed, listed = 0, 0, 0
     if current is not None:
@@ -162,6 +165,7 @@ def prepared(temporary: Edits, current: Current | None, *, pushed_since: bool = 
         outbox = ledger.outbox
         pushed_since = pushed_since or outbox.counter < pushed
         outbox.lift(edits=edits, counter=max(pushed, listed))
+        outbox.skip_numbers(edits_since)
         ledger.found_interrupted()
         unfinished = outbox.count(*OPEN_STATES) if pushed_since else outbox.count(*UNDER_WAY)
         if pushed_since:

@@ -180,6 +180,7 @@ class Outbox:
         for name, least in (("edits", edits), ("marks", max(counter, self.newest_mark()))):
             self._database.execute("UPDATE counters SET value = max(value, ?) + 1 WHERE name = ?", (least, name))
         self.head, self.counter = self._counters()
+        self.skip_numbers(self.head)
 
     def newest_mark(self) -> int:
         """The highest counter that anything has of a moment or of a list, 0 if nothing has any."""
@@ -192,12 +193,19 @@ class Outbox:
 
     def next_provisional(self) -> int:
         """A provisional locid that was never given before on this machine."""
-        least = self.setting("provisional")
-        if least is None:
-            (found,) = self._database.execute("SELECT min(id) FROM places").fetchone()
-            least = str(PROVISIONAL_LOCID if found is None else min(PROVISIONAL_LOCID, int(found)))
-        self.keep_setting("provisional", str(int(least) - 1))
-        return int(least) - 1
+        least = self._newest_provisional() - 1
+        self.keep_setting("provisional", str(least))
+        return least
+
+    def _newest_provisional(self) -> int:
+        if (least := self.setting("provisional")) is not None:
+            return int(least)
+        (found,) = self._database.execute("SELECT min(id) FROM places").fetchone()
+        return PROVISIONAL_LOCID if found is None else min(PROVISIONAL_LOCID, int(found))
+
+    def skip_numbers(self, edits: int) -> None:
+        """Give no provisional locid again that a file which is gone has given, if it had so many edits at most."""
+        self.keep_setting("provisional", str(min(self._newest_provisional(), PROVISIONAL_LOCID - edits)))
 
     def aliases(self) -> dict[int, int]:
         """The service's locid of each geolocation that has one, and another number here."""

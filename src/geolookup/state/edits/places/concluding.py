@@ -158,6 +158,7 @@ def concluded(
     :param mark: gives the digest of what a number shows; the content itself if there is none
     """
     held: dict[int, Hold] = {}
+    places = _numbered_anew(places, listed)
     matching = Matching(listed, mark or listed.__getitem__, before, forms)
     matching.taken |= {place.number for place in waiting if place.number is not None}
     matching.pending += [
@@ -205,6 +206,35 @@ def concluded(
                 place = _shown(place, look.content, shown)
         found.append(place)
     return Concluded(places=tuple(found), held=held, twins=twins, ended=tuple(ended), merged=merged)
+
+
+def _numbered_anew(places: Sequence[Place], listed: Mapping[int, Content]) -> list[Place]:
+    """The places, each that is under one other number just as it was, and not under its own, with that number.
+
+    Two branches in one town can be told apart by that alone if one has no blocks.
+    """
+    numbers: dict[Content, list[int]] = {}
+    for at, content in listed.items():
+        numbers.setdefault(content, []).append(at)
+    ours = {place.number: {*place.was()} for place in places if place.number is not None}
+
+    def is_so(number: int) -> bool:
+        """True if a number shows what the place that had it was, or was to be."""
+        return listed[number] in ours.get(number, ())
+
+    found = []
+    for place in places:
+        number = place.number if place.creating is None and not place.deleted else None
+        if number is not None and number in listed and not is_so(number):
+            others = [
+                each
+                for was in ours[number]
+                for each in numbers.get(was, ())
+                if not is_so(each) and (was.blocks or each in ours)  # without blocks it may be equal by chance
+            ]
+            place = replace(place, number=others[0], refused=None) if len(others) == 1 else place
+        found.append(place)
+    return found
 
 
 def holders(refused: Request | None, listed: Mapping[int, Content]) -> tuple[tuple[int, Content], ...]:

@@ -147,13 +147,20 @@ class Judge:
         for number, counter in newer.items():
             if number in lost:
                 continue
-            lists = (each for each in self._memory.listed if each <= counter)
-            if number in stays:
-                lists = (each for each in lists if number in self._memory.listed[each])
-            last = max(lists, default=None)
-            if last is not None and number in self._memory.listed[last]:
-                found[number] = self._memory.listed[last][number]
+            if (last := self._last(number, counter, with_it=number in stays)) is not None:
+                found[number] = last
+        for kept in places:  # so does what somebody deleted, by the number that it has here
+            if kept.hold is not None and kept.hold.reason == "gone" and kept.place.lost is not None:
+                found.pop(kept.place.lost, None)
+                if (last := self._last(kept.place.lost, kept.seen, with_it=True)) is not None:
+                    found[kept.place.id] = last
         return found
+
+    def _last(self, number: int, counter: int, *, with_it: bool) -> Any:
+        """What the last list up to a counter, or the last one ``with_it``, showed under a number; None if nothing."""
+        lists = [each for at, each in sorted(self._memory.listed.items()) if at <= counter]
+        having = [each for each in lists if number in each] if with_it else lists[-1:]
+        return having[-1].get(number) if having else None
 
     def a_create_made_at_most_one_geolocation(self) -> None:
         """However often it was sent."""

@@ -351,14 +351,18 @@ def _bound(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) -
                 del found[other.id]
                 found[place.id] = _merged(found[place.id], other)
         left = unmatched
+    own = {place.number for place in left if _holds(place, listed, forms)}
     for place in left:
         create = _create(place)
         like = [
             number
             for number in dict.fromkeys(each for sent in _sent(place) for each in matching.appeared(place, sent))
-            if any(forms.same(sent, listed[number].values) for sent in _sent(place))
-            or any(forms.may_be(sent, listed[number].values) for sent in _sent(place))
-            or (place.doubted and _may_be_made(place, create, listed[number], forms))
+            if number not in own - {place.number}
+            and (
+                any(forms.same(sent, listed[number].values) for sent in _sent(place))
+                or any(forms.may_be(sent, listed[number].values) for sent in _sent(place))
+                or (place.doubted and _may_be_made(place, create, listed[number], forms))
+            )
         ]
         is_there = _holds(place, listed, forms) and place.number not in matching.taken
         if is_there and (place.number in like or not like):

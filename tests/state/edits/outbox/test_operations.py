@@ -1,15 +1,18 @@
 """The kinds of edits: what is written of each is read again, and what is not known is an error."""
 
+import contextlib
 import json
+import sqlite3
 from typing import get_args, get_type_hints
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.model.errors import StateDamagedError
+from geolookup.model.errors import EditsDamagedError, StateDamagedError
 from geolookup.model.types import IPBlock
 from geolookup.state.editor import Editor
+from geolookup.state.edits.outbox.baselines import Baselines
 from geolookup.state.edits.outbox.operations import (
     _KINDS,
     Operation,
@@ -17,7 +20,7 @@ from geolookup.state.edits.outbox.operations import (
     read_intent,
 )
 from geolookup.state.edits.outbox.payload import values_of, written
-from geolookup.state.edits.outbox.schema import update
+from geolookup.state.edits.outbox.schema import empty, insert, update
 from geolookup.state.edits.places.place import Content, Intent
 from geolookup.state.publishing.directory import StateDirectory
 from tests.state.edits.editing import BERLIN, DEFAULTS
@@ -90,3 +93,12 @@ def test_a_row_that_cannot_be_read_is_an_error_and_never_another_kind_of_edit(
     for question in (editor.outbox, lambda: editor.edit(1), lambda: editor.retry(1)):
         with pytest.raises(StateDamagedError, match=r"edit 1 is damaged.*geolookup outbox restore"):
             question()
+
+
+@pytest.mark.parametrize("text", ["7", "[]", '{"-1": 7}', '{"x": "digest"}', "{"])
+def test_a_baseline_that_is_not_what_was_written_is_named(text: str) -> None:
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
+        database.deserialize(empty())
+        insert(database, "baselines", {"locids": text})
+        with pytest.raises(EditsDamagedError, match=r"baselines 1 is damaged .*geolookup outbox restore"):
+            Baselines(database).of(1)

@@ -9,7 +9,11 @@ from collections.abc import Callable, Mapping
 from sqlite3 import Connection
 
 from geolookup.state.base.clock import now_text
+from geolookup.state.edits.outbox.payload import reader
+from geolookup.state.edits.outbox.row import damaged
 from geolookup.state.edits.outbox.schema import insert, update
+
+_digests = reader(dict[str, str])
 
 
 class Baselines:
@@ -22,14 +26,20 @@ class Baselines:
         self._read: dict[int, Mapping[int, str]] = {}
 
     def of(self, number: int | None) -> Mapping[int, str]:
-        """The custom geolocations of a baseline, by locid, each with the digest of the content."""
+        """The custom geolocations of a baseline, by locid, each with the digest of the content.
+
+        :raises EditsDamagedError: if the row is not what was written
+        """
         if number is None:
             return {}
         if number not in self._read:
             rows = self._database.execute("SELECT locids FROM baselines WHERE id = ?", (number,))
-            self._read[number] = {
-                int(locid): digest for (locids,) in rows for locid, digest in json.loads(locids).items()
-            }
+            try:
+                self._read[number] = {
+                    int(locid): digest for (text,) in rows for locid, digest in _digests(text).items()
+                }
+            except (ValueError, TypeError) as error:
+                raise damaged("baselines", number, error) from error
         return self._read[number]
 
     def keep(self, known: Mapping[int, str]) -> int:

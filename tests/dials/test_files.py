@@ -484,3 +484,15 @@ def test_what_was_sent_since_a_backup_and_is_taken_back_after_it_is_taken_back_a
     person("push")
     assert "{edit}" not in person.said
     assert person.there == before
+
+
+def test_a_sheet_without_coordinates_is_told_that_the_service_needs_them(person: Person, tmp_path: Path) -> None:
+    sheet = tmp_path / "sites.csv"
+    sheet.write_text("site,country,city,network\nNowhere,DE,Nowhere,10.1.0.0/24\n")
+    person("sync")
+    person("custom", "apply", sheet, exits=1)
+    for name in ("latitude", "longitude"):
+        assert f"'Nowhere': {name} is missing: the service takes no custom geolocation without it" in person.said
+    sheet.write_text("site,country,city,network,latitude\nNowhere,DE,Nowhere,10.1.0.0/24,50\n")
+    person("custom", "apply", sheet, exits=1)
+    assert "longitude is missing: a place has both coordinates or none" in person.said

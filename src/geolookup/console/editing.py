@@ -18,7 +18,7 @@ from geolookup.history.preview import EditPreview, preview_edit
 from geolookup.lookup.pasted import Pasted, read_pasted, still_unread
 from geolookup.lookup.ranges import Piece, pieces_of
 from geolookup.model.addresses import no_address
-from geolookup.model.checked import checked_fields, lacks_coordinates
+from geolookup.model.checked import checked_fields, lacks_coordinates, missing_coordinate
 from geolookup.model.countries import code_of
 from geolookup.model.errors import BlockError, EditError, GeoLookupError, RequestRefusedError, WideBlockError
 from geolookup.model.fields import DEGREES, FIELD_NAMES, FIELDS, UNKNOWN
@@ -231,7 +231,7 @@ def wrong_fields(fields: Mapping[str, Any], names: Iterable[str]) -> dict[str, s
     names, known = set(names), {} if lacks_coordinates(fields) else dict.fromkeys(DEGREES, 0.0)
     for name in names:
         if known and name in DEGREES and fields[name] is None:
-            found[name] = f"{name} is missing: a place has both coordinates or none"
+            found[name] = missing_coordinate(name, fields)
             continue
         try:
             checked_fields({**UNKNOWN, **known, name: fields[name]}, bare=lacks_coordinates(fields))

@@ -14,6 +14,13 @@ MAX_TEXT = 1000
 MAX_NAME = 200
 
 
+def missing_coordinate(name: str, fields: Mapping[str, Any]) -> str:
+    """The words for a coordinate that fields lack though they need it."""
+    if lacks_coordinates(fields):
+        return f"{name} is missing: the service takes no custom geolocation without it"
+    return f"{name} is missing: a place has both coordinates or none"
+
+
 def checked_fields(fields: Mapping[str, Any], *, bare: bool = False) -> dict[str, Any]:
     """All fields as the service takes them; with ``bare`` both coordinates may be None: where no service is.
 
@@ -42,10 +49,7 @@ def checked_fields(fields: Mapping[str, Any], *, bare: bool = False) -> dict[str
             checked[name] = None
             continue
         if value is None:
-            why = "a place has both coordinates or none"
-            if lacks_coordinates(fields):
-                why = "the service takes no custom geolocation without it"
-            raise EditError(f"{name} is missing: {why}")
+            raise EditError(missing_coordinate(name, fields))
         most = field.limit
         try:
             degrees = float(value) if not isinstance(value, bool | bytes | bytearray) else math.nan

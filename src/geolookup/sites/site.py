@@ -11,7 +11,7 @@ from geolookup.base.reasons import reason
 from geolookup.base.text import count
 from geolookup.files.tables import MOST_NAMED, BadRows
 from geolookup.model.addresses import is_netmask, of_mask_after, range_ends
-from geolookup.model.checked import checked_fields, lacks_coordinates, wrong_name, wrong_time_zone
+from geolookup.model.checked import checked_fields, lacks_coordinates, missing_coordinate, wrong_name, wrong_time_zone
 from geolookup.model.errors import DataFileError, EditError, InvalidAddressError, InvalidRangeError
 from geolookup.model.fields import DEGREES, FIELD_NAMES, UNKNOWN
 from geolookup.model.types import Geolocation, IPBlock
@@ -267,13 +267,17 @@ def refuse_wrong_fields(
     ``moved`` asks also for a place that can be meant; true is returned if it cannot.
     """
     told = dict(misfits({**UNKNOWN, **fields})) if moved else {}
-    given = {} if bare and lacks_coordinates(fields) else dict.fromkeys(DEGREES, 0.0)
+    lacks_both = lacks_coordinates(fields)
+    # One field is asked about at a time, and so with coordinates that are right.
+    given = {} if bare and lacks_both else dict.fromkeys(DEGREES, 0.0)
     for name, value in fields.items():
         if name in told:
             kind = "coordinates are swapped" if name in DEGREES else f"{name} cannot be that"
             bad.add(where.problem(kind, told[name], name, str(value)))
             continue
         try:
+            if lacks_both and not bare and name in DEGREES:
+                raise EditError(missing_coordinate(name, fields))
             checked_fields({**UNKNOWN, **given, name: value}, bare=bare)
         except EditError as error:
             bad.add(where.problem(f"{name} cannot be that", str(error), name, str(value)))
@@ -370,7 +374,8 @@ def refuse_repetitions(sites: list[Site], bad: Problems) -> None:
             owner = owners.setdefault((site.vrf, block), site)
             if owner is not site:
                 text = block_text(block)
-                named, other = (site, owner) if site.where.path else (owner, site)  # one stays as it is: no file has it
+                # A site that no file has stays as it is: only the other one can be corrected.
+                named, other = (site, owner) if site.where.path else (owner, site)
                 told = f"{text} belongs to site {other.name!r}{other.where.at()} too"
                 if not other.where.path:
                     told += ", which the file does not name: remove it there first"

@@ -131,9 +131,9 @@ def _entries(pull: Pull, results: Sequence[Result], change: StackChange) -> list
             entry.pop("pulled_at", None)
         if result.candidate is None or result.published is not None:
             entry |= result.entry
-        if not (
-            result.reasons and result.definition.given and entry.get("snapshot")
-        ):  # else it is still the file before
+        # While a file that a person gave is held, the source is still the file before: a bare sync reads that.
+        is_file_before = bool(result.reasons) and result.definition.given and bool(entry.get("snapshot"))
+        if not is_file_before:
             entry |= result.definition.terms(Terms.of_dict(entry.get("recognised")))
         problem = first_line(str(result.error)) if result.error is not None else None
         if result.reasons:

@@ -147,7 +147,7 @@ def _moved(who: str, former: int | None) -> str:
 def _tell_misnamed(
     ledger: Ledger, kept: Kept, place: Place, listed: Mapping[int, Geolocation], names: Names, findings: Findings
 ) -> None:
-    """Tell that the service answered a create with a number which it turned out not to have."""
+    """Tell that a create was answered with a number that it turned out not to have, or has no more."""
     number, create = kept.place.number, kept.place.creating
     if number is None or place.number in (None, number) or create is None or create.misnamed:
         return

@@ -149,13 +149,11 @@ class Outbox:
         if not os.path.exists(os.path.join(home, "edits.db")):
             return None
         if os.path.samefile(home, here):
-            put_back = (
-                "if it is an older one that was put back, what was pushed, and undone or changed since, is sent again"
-            )
+            if file == inode:
+                return None
             return (
-                None
-                if file == inode
-                else (f"this state was copied here: {put_back} (`state backup` and `restore` prevent that)")
+                "this state was copied here: if it is an older one that was put back, what was pushed, and undone or "
+                "changed since, is sent again (`state backup` and `restore` prevent that)"
             )
         return f"this state is a copy of {home}: if that {twice}"
 

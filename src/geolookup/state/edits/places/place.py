@@ -108,7 +108,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             case "create" | "put":
                 return intent.what in ("create", "update")
             case "add":
-                return intent.new == self.new or bool(intent.takes)  # a removal puts back what it took besides
+                # A removal of one block deletes all, and then adds the others again.
+                return intent.new == self.new or bool(intent.takes)
             case "replace":
                 return intent.new == self.new or self.old in intent.takes
             case "clear":

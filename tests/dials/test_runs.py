@@ -66,6 +66,14 @@ def test_what_once_went_wrong_over_several_connections(seed: int, names: str, co
     assert not verdict.bad, verdict.story
 
 
+@pytest.mark.parametrize("seed", [900008, 900039, 900142])
+def test_a_create_that_never_arrived_does_not_wait_for_a_colleagues_branch_in_its_town(seed: int) -> None:
+    """Others that were lost with it show that the service stores what it is sent."""
+    verdict = World(seed, frozenset({"lost"})).play()
+    assert not verdict.bad, verdict.story
+    assert verdict.held == 0, verdict.story
+
+
 def test_two_hundred_places_in_a_few_towns_are_ordinary_work() -> None:
     verdict = World(7, frozenset({"plain"}), sites=200, steps=3).play()
     assert not verdict.bad, verdict.story

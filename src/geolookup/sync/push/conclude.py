@@ -219,12 +219,14 @@ def _learn(
         mine = any(may_be_stored(values, found) for values in unknown)
         return bool(alike[create.values]) or mine or any(is_new(kept, number) for number in near)
 
-    elsewhere = set(others.values())
+    elsewhere = {values: number for number, values in others.items()}
     for kept in places:
         place = kept.place
         content = None if place.number is None else contents.get(place.number)
         # What was created is rather there, if just that is there under a number that is nothing of ours.
-        if any(each.what == "create" and each.values in elsewhere for each in place.requests):
+        if made := [each.values for each in place.requests if each.what == "create" and each.values in elsewhere]:
+            if is_new(kept, elsewhere[made[-1]]):
+                forms.learn(made[-1], made[-1])  # whether it was answered or not
             continue
         if content is not None and (stored := learn(kept, content, forms, may_be_elsewhere)) is not None:
             learned.append(stored)

@@ -8,6 +8,7 @@ import pytest
 
 from tests.dials.dials import Dials
 from tests.dials.person import BERLIN, ELSEWHERE, Person, settle
+from tests.dials.upstream import Place
 
 BLOCKS = ("10.3.0.0", "10.4.0.0")
 
@@ -243,3 +244,39 @@ def test_of_two_branches_in_one_town_that_a_copy_numbers_otherwise_each_stays_wh
     person("sync")
     assert person.looks_up("10.2.0.1") == [-1]
     assert json.loads(person("outbox", "list", "--json")) == []
+
+
+def test_a_number_that_a_person_ruled_out_may_be_given_to_the_place_later(person: Person) -> None:
+    person.upstream.dials = Dials(reuse=True)
+    locid = person.has("10.1.0.0/24")
+    person("custom", "add-block", locid, "10.2.0.0/24")
+    person.upstream.colleague_changes(-1, Place(tuple(ELSEWHERE.values()), frozenset()), who="colleague")
+    person("push", exits=3)  # -1 is something else
+    person("outbox", "retry", 3)
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    settle()
+    person.upstream.faults = ["after"]
+    person("push", exits=1)  # it is created as -1, and nobody knows
+    settle()
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.2.0.0"])}
+
+
+def test_a_deletion_that_waits_for_a_decision_is_not_done_because_a_copy_numbers_otherwise(person: Person) -> None:
+    locid = person.creates("10.1.0.0/24")
+    person("push")
+    person("custom", "delete", locid)
+    block = ("172.16.0.0", "172.16.0.0")
+    before = person.upstream.places[-1]
+    for fields in (before.fields, Place(tuple({**before.as_fields(), "city": "Bonn"}.values())).fields):
+        person.upstream.colleague_changes(-1, Place(fields, before.blocks | {block}), who="colleague")
+        settle()
+        person("sync")
+    person.upstream.fail_over({-4: person.upstream.places[-1]})
+    settle()
+    person("sync")
+    assert "has another number at the service: it was -1" in person.said
+    person("push", exits=3)  # a colleague has changed it
+    person("outbox", "retry", 3)
+    person("push")
+    assert person.there == {}

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.dials.person import ELSEWHERE, Person, settle
+from tests.dials.upstream import Place
 
 
 def behind(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,3 +341,20 @@ def test_blocks_that_were_removed_do_not_come_back_as_a_later_edit_is_dropped(
         person("sync")
     assert person.there == left
     assert json.loads(person("outbox", "list", "--json")) == []
+
+
+def test_a_block_that_a_colleague_gave_before_us_is_removed_once_a_list_has_shown_it(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "remove-block", locid, "10.1.0.0/24")
+    person("custom", "add-block", locid, "10.3.0.0/24")
+    before = person.upstream.places[-1]
+    theirs = Place(before.fields, before.blocks | {("10.3.0.0", "10.3.0.255")})
+    person.upstream.colleague_changes(-1, theirs, who="colleague")
+    settle()
+    person("sync")
+    person("custom", "remove-block", locid, "10.3.0.0/24")
+    person.upstream.colleague_creates(ELSEWHERE, who="colleague")
+    person("sync")
+    person("push")
+    assert person.there == {-1: ("Berlin", []), -2: ("Sydney", [])}
+    assert person.looks_up("10.3.0.1") == [1]

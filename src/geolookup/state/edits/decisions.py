@@ -42,7 +42,8 @@ def _choose(session: EditSession, row: OutboxRow, kept: Kept, hold: Hold, choice
     session.write_history()  # which knows the place by the number that it has now
     if choice != "same" and hold.reason in ("unclear", "another") and hold.number is not None:
         # A person has seen these, and says that none is this one.
-        kept = session.ledger.not_made(kept, dict.fromkeys((hold.number, *(each for each, _ in hold.also)), ""))
+        shown = {number: content for number, content in ((hold.number, hold.theirs), *hold.also) if content is not None}
+        kept = session.ledger.not_made(kept, shown)
     if choice == "drop" and hold.reason == "not shown" and hold.theirs is not None:
         session.ledger.note_stored(kept, hold.theirs, state=State.DONE, problem=None)
         kept = session.ledger.of(kept.place.id)

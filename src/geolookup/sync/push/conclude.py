@@ -78,7 +78,7 @@ def conclude(
 
     def is_new(kept: Kept, number: int) -> bool:
         """True if the service did not have this before the create of a place."""
-        return ledger.outbox.baselines.of(kept.before or kept.made).get(number) not in ("", mark(number))
+        return ledger.outbox.baselines.of(kept.before or kept.made).get(number) != mark(number)
 
     learned = _learn(ledger, [known[place.id] for place in places], contents, forms, is_new)
     for place in waiting:
@@ -108,7 +108,7 @@ def conclude(
             continue  # its next create may have made what appeared
         sent, there = request.values, ledger.not_made_by(made)
         for number, content in contents.items():
-            appeared = not content.blocks and there.get(number) not in ("", mark(number))
+            appeared = not content.blocks and there.get(number) != mark(number)
             if appeared and (forms.same(sent, content.values) or forms.may_be(sent, content.values)):
                 twins.setdefault(number, made)
     ours, told = ledger.outbox.numbers(), ledger.outbox.twins.known()

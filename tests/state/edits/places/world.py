@@ -79,6 +79,8 @@ class World(NamedTuple):
     seen: frozenset[tuple[int, object]] = frozenset()
     #: Numbers whose name a colleague took back to the one before, which no person here was told of.
     taken_back: frozenset[int] = frozenset()
+    #: What a person said is not a place of ours: the place, the number, and what that showed.
+    disowned: frozenset[tuple[int, int, Content]] = frozenset()
     #: Whether anything happened that does not happen on a plain service, where answers can only be lost.
     odd: bool = False
 
@@ -268,7 +270,7 @@ def applied(
     if request.what == "create":
         # Nobody could tell of it if the answer is lost.
         shown = set(taken) if again else {number for shelf in world.window for number, _ in shelf}
-        number = next(each for each in (*NUMBERS, -4, -5, -6, -7) if each not in shown)
+        number = next(each for each in (*NUMBERS, *range(-4, -12, -1)) if each not in shown)
         return changed(world, shelved(world.shelf, number, (place.id, Content(request.values)))), number
     assert number is not None
     if number not in taken:
@@ -308,8 +310,9 @@ def is_claimed(place: Place, places: Iterable[Place]) -> bool:
 
 
 def pushes(world: World) -> Iterator[tuple[str, World]]:
+    held = {place for place, hold in world.held if hold.reason != "conflict"}  # of these a push looks again
     for place in world.places:
-        if not pending(place, place.acknowledged):
+        if place.id in held or not pending(place, place.acknowledged):
             continue  # a push goes by the edits that the service does not have yet
         # A list that began before everything settled may be any of a replica's; a short one is never conclusive.
         has_settled = all(request.settled for request in place.requests)
@@ -383,6 +386,8 @@ def concluding(world: World) -> tuple[Shelf, ...]:
 def synced(world: World, shelf: Shelf) -> World:
     """A conclusive list is read: what is held follows from it."""
     before = {place: contents(shelf) for place, shelf in world.beside}
+    for place, number, content in world.disowned:
+        before.setdefault(place, {})[number] = content
     found = concluded(world.places, contents(shelf), before=before, forms=EXACT)
     twins = {owner for number, (owner, _) in shelf if number in found.twins}
     there = {(number, owner): content.blocks for number, (owner, content) in shelf}
@@ -403,6 +408,13 @@ def steps(world: World) -> Iterator[tuple[str, World]]:
         yield from edits(world)
     if world.moves:
         yield from colleagues(world)
+    for held, hold in world.held:
+        if hold.reason == "conflict" and not _is_in_conflict(world, held):
+            continue  # a person edited it since, in view of what is there
+        if {owner for number, (owner, _) in world.shelf if number < -3}:
+            continue  # a copy numbers all otherwise: before a list has said so, a person would choose in the dark
+        for choice, after in choices(world, held, hold):
+            yield f"the person chooses {choice} for place {held}, which is held ({hold.reason})", after
     yield from pushes(world)
     if world.late:
         yield "what was under way lands", landed(world)
@@ -499,41 +511,77 @@ def check_rest(world: World, rested: set[World]) -> None:
     for held, hold in world.held:
         if not world.odd:
             raise Violated(f"place {held} is held on a plain service: {hold.reason}")
-        for choice in CHOICES[hold.reason]:
-            owner, _ = dict(world.shelf).get(hold.number, (None, None))  # type: ignore[arg-type]
-            if choice == "same" and owner != held:
-                continue  # a person who says so is wrong, and is believed
-            place = next(each for each in world.places if each.id == held)
-            keeps = choice in ("mine", "anew", "retry")
-            free = world._replace(
-                held=tuple(each for each in world.held if each[0] != held),
-                claims=frozenset(each for each in world.claims if keeps or each[0] != held),
-            )
-            if choice in ("anew", "drop") and hold.reason in ("another", "unclear") and hold.number is not None:
-                free = disowned(free, hold.number, held)
+        for choice, after in choices(world, held, hold):
             try:
-                after = at_rest(put(free, chosen(place, hold, choice)), rounds=3)
-                check_chosen(after, held)
+                check_chosen(at_rest(after, rounds=3), held, hold)
             except Violated as error:
                 raise Violated(f"place {held} is held ({hold.reason}), and {choice} is chosen: {error}") from error
     rested.update(came_by)
 
 
-def disowned(world: World, number: int, place: int) -> World:
-    """What a person says is not ours is a colleague's."""
-    entry = dict(world.shelf).get(number)
-    return (
-        world if entry is None or entry[0] != place else changed(world, shelved(world.shelf, number, (-99, entry[1])))
+def _is_in_conflict(world: World, held: int) -> bool:
+    place = next(each for each in world.places if each.id == held)
+    theirs = None if place.number is None else contents(world.shelf).get(place.number)
+    decision = reconcile(place, look_at(place, theirs, EXACT, conclusive=False))
+    return isinstance(decision, Hold) and decision.reason == "conflict"
+
+
+def choices(world: World, held: int, hold: Hold) -> Iterator[tuple[str, World]]:
+    """The world after each choice of a person about a place that is held."""
+    place = next(each for each in world.places if each.id == held)
+    for choice in CHOICES[hold.reason]:
+        owner, _ = dict(world.shelf).get(hold.number, (None, None))  # type: ignore[arg-type]
+        if choice == "same" and owner != held:
+            continue  # a person who says so is wrong, and is believed
+        keeps = choice in ("mine", "anew", "retry")
+        free = world._replace(
+            held=tuple(each for each in world.held if each[0] != held),
+            claims=frozenset(each for each in world.claims if keeps or each[0] != held),
+        )
+        if choice != "same" and hold.reason in ("another", "unclear") and hold.number is not None:
+            for number, content in ((hold.number, hold.theirs), *hold.also):
+                free = disowned(free, number, content, held)
+        yield choice, put(free, _numbered(place, chosen(place, hold, choice)))
+
+
+def _numbered(before: Place, place: Place) -> Place:
+    """A place with an own number for each edit: the first with one keeps it, any other gets one above all."""
+    newest = max((intent.id for intent in (*before.intents, *place.intents)), default=0)
+    used: set[int] = set()
+    found = []
+    for intent in place.intents:
+        if intent.id in used:
+            newest += 1
+            intent = replace(intent, id=newest)
+        used.add(intent.id)
+        found.append(intent)
+    return replace(place, intents=tuple(sorted(found, key=lambda intent: intent.id)))
+
+
+def disowned(world: World, number: int, content: Content | None, place: int) -> World:
+    """What a person says is not ours is a colleague's, also if a copy brings it back."""
+
+    def without(shelf: Shelf) -> Shelf:
+        entry = dict(shelf).get(number)
+        return shelf if entry is None or entry[0] != place else shelved(shelf, number, (-99, entry[1]))
+
+    return world._replace(
+        shelf=without(world.shelf),
+        window=tuple(map(without, world.window)),
+        disowned=frozenset(each for each in world.disowned if each[:2] != (place, number))
+        | ({(place, number, content)} if content is not None else frozenset()),
     )
 
 
-def check_chosen(world: World, chosen: int) -> None:
-    """What a person chose is so.
+def check_chosen(world: World, chosen: int, former: Hold) -> None:
+    """What a person chose is so, or there is something else to decide.
 
     :raises Violated: if it is not
     """
-    if chosen in dict(world.held):
-        raise Violated(f"it is held again: {dict(world.held)[chosen]}")
+    if (hold := dict(world.held).get(chosen)) is not None:
+        if hold == former:
+            raise Violated(f"it is held again: {hold}")
+        return
     place = next(each for each in world.places if each.id == chosen)
     for _, item, wanted in (claim for claim in world.claims if claim[0] == chosen):
         if has(place.shown, item) != wanted:

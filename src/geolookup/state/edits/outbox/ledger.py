@@ -10,13 +10,14 @@ from msgspec.structs import replace
 from geolookup.model.types import is_provisional
 from geolookup.state.edits.outbox.kept import LIVING, OPEN, Kept, column, read_over, read_places
 from geolookup.state.edits.outbox.outbox import UPSTREAM_URL, Outbox
-from geolookup.state.edits.outbox.payload import fields_of, written
+from geolookup.state.edits.outbox.payload import fields_of, geolocation, written
 from geolookup.state.edits.outbox.row import PERSON_STATES, UNDER_WAY, OutboxRow, State, decoded
 from geolookup.state.edits.outbox.schema import insert, update
 from geolookup.state.edits.outbox.stations import stations
 from geolookup.state.edits.places.likeness import Forms
 from geolookup.state.edits.places.place import Content, Place, Request, target
 from geolookup.state.edits.places.reconcile import Hold
+from geolookup.state.generations.cache import digest
 
 #: As many as tell how a service stores what it is sent.
 _MOST_FORMS = 500
@@ -121,9 +122,10 @@ class Ledger:
         (before,) = self.database.execute("SELECT before FROM places WHERE id = ?", (place,)).fetchone()
         return self.outbox.baselines.of(before)
 
-    def not_made(self, kept: Kept, shown: Mapping[int, str]) -> Kept:
-        """Add geolocations to what the create of a place is known not to have made: their numbers were not its own."""
-        known = {**self.outbox.baselines.of(kept.before or kept.made), **shown}
+    def not_made(self, kept: Kept, shown: Mapping[int, Content]) -> Kept:
+        """Add what geolocations show to what the create of a place is known not to have made."""
+        known = dict(self.outbox.baselines.of(kept.before or kept.made))
+        known |= {number: digest(geolocation(number, content)) for number, content in shown.items()}
         before = self.outbox.baselines.keep(known)
         update(self.database, "places", kept.place.id, {"before": before, "lost": None})
         return replace(kept, before=before, gone=None, place=replace(kept.place, lost=None))

@@ -88,7 +88,7 @@ class Concluded:
     merged: Mapping[int, int]
 
 
-#: What a service had before a create: by number, the digest of the content, "" of what a person says it did not make.
+#: What a create did not make: by number, the digest of the content that was there before, or of which a person says so.
 #: Of a create that was never sent it is what was published when the person made it.
 Before: TypeAlias = Mapping[int, Hashable]
 
@@ -118,8 +118,12 @@ class Matching:
         for cell in self.forms.near(values):
             for number in self._free(cell):
                 free = number not in self.taken or (number in self.born and number not in before)
-                if free and before.get(number) not in ("", self.mark(number)):
+                if free and not self.is_ruled_out(place, number):
                     yield number
+
+    def is_ruled_out(self, place: Place, number: int) -> bool:
+        """True if a place cannot be what a number shows: that was there before it, or a person says so."""
+        return self.before.get(place.id, {}).get(number) == self.mark(number)
 
     def _free(self, cell: Hashable) -> list[int]:
         """What is nobody's of a square, and what a list brought: the rest is dropped, so that it is met once."""
@@ -133,7 +137,8 @@ class Matching:
         """The number of what is nobody's, and just what a place was or was to be, with blocks; None if nothing is."""
         for content in dict.fromkeys(each for each in place.was() if each.blocks):
             for number in self._free(self.forms.cell(content.values)):
-                if number not in self.taken and self.listed[number] == content:
+                is_so = number not in self.taken and self.listed[number] == content
+                if is_so and not self.is_ruled_out(place, number):
                     return number
         return None
 
@@ -158,8 +163,8 @@ def concluded(
     :param mark: gives the digest of what a number shows; the content itself if there is none
     """
     held: dict[int, Hold] = {}
-    places = _numbered_anew(places, listed)
     matching = Matching(listed, mark or listed.__getitem__, before, forms)
+    places = _numbered_anew(places, matching)
     matching.taken |= {place.number for place in waiting if place.number is not None}
     matching.pending += [
         each.values for place in waiting for each in place.requests if each.what == "create" and not each.known
@@ -176,7 +181,8 @@ def concluded(
         if place.number is None and place.lost is not None and place.lost not in numbers:
             again = replace(place, number=place.lost, lost=None)
             place = again if _holds(again, listed, forms) else place
-        moved = None if place.creating is not None or _holds(place, listed, forms) else matching.same_as(place)
+        is_new = place.creating is not None and place.baseline is None
+        moved = None if is_new or _holds(place, listed, forms) else matching.same_as(place)
         if moved is not None:  # the service, or another one, has given it another number
             place = replace(place, number=moved, lost=None, refused=None)
             matching.taken.add(moved)
@@ -208,11 +214,12 @@ def concluded(
     return Concluded(places=tuple(found), held=held, twins=twins, ended=tuple(ended), merged=merged)
 
 
-def _numbered_anew(places: Sequence[Place], listed: Mapping[int, Content]) -> list[Place]:
+def _numbered_anew(places: Sequence[Place], matching: Matching) -> list[Place]:
     """The places, each that is under one other number just as it was, and not under its own, with that number.
 
     Two branches in one town can be told apart by that alone if one has no blocks.
     """
+    listed = matching.listed
     numbers: dict[Content, list[int]] = {}
     for at, content in listed.items():
         numbers.setdefault(content, []).append(at)
@@ -230,7 +237,8 @@ def _numbered_anew(places: Sequence[Place], listed: Mapping[int, Content]) -> li
                 each
                 for was in ours[number]
                 for each in numbers.get(was, ())
-                if not is_so(each) and (was.blocks or each in ours)  # without blocks it may be equal by chance
+                if not (is_so(each) or matching.is_ruled_out(place, each))
+                and (was.blocks or each in ours)  # without blocks it may be equal by chance
             ]
             place = replace(place, number=others[0], refused=None) if len(others) == 1 else place
         found.append(place)
@@ -425,9 +433,9 @@ def _merged(place: Place, other: Place) -> Place:
     return replace(place, intents=tuple(intents), requests=(*place.requests, *other.requests))
 
 
-def twins_of(places: Iterable[Place], matching: Matching) -> dict[int, int]:
+def twins_of(places: Sequence[Place], matching: Matching) -> dict[int, int]:
     """The numbers of what a create may have made in addition, each with its place."""
-    taken = {place.number for place in places if place.number is not None}
+    taken = matching.taken | {place.number for place in places if place.creating is not None}
     twins: dict[int, int] = {}
     for place in places:
         if (create := place.creating) is None:

@@ -242,7 +242,7 @@ def made_against(content: Content, intents: Iterable[Intent], *, seen: bool = Tr
         if base is not None:
             values = tuple(intent.touched.get(at, value) for at, value in enumerate(base.values))
             own = base.blocks if intent.base is None or seen else intent.base.blocks
-            own |= intent.takes if intent.what == "clear_blocks" else frozenset()
+            own |= intent.takes if intent.what == "clear_blocks" else {intent.new} & base.blocks
             intent = replace(intent, base=replace(base, blocks=own), values=values if intent.what == "update" else ())
             base = intent.applied(base)
         found.append(intent)

@@ -358,3 +358,21 @@ def test_a_block_that_a_colleague_gave_before_us_is_removed_once_a_list_has_show
     person("push")
     assert person.there == {-1: ("Berlin", []), -2: ("Sydney", [])}
     assert person.looks_up("10.3.0.1") == [1]
+
+
+def test_a_block_that_came_back_and_is_removed_here_goes_after_a_retry_of_what_was_lost_too(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    before = person.upstream.places[-1]
+    person("custom", "add-block", locid, "10.3.0.0/24")
+    person("push")
+    after = person.upstream.places[-1]
+    person.upstream.colleague_changes(-1, before, who="colleague")
+    settle()
+    person("sync", exits=3)  # it is not shown
+    person.upstream.colleague_changes(-1, after, who="colleague")
+    person("custom", "remove-block", locid, "10.3.0.0/24")
+    person("outbox", "retry", 3)
+    settle()
+    person("sync")
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"])}

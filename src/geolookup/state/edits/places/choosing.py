@@ -140,9 +140,12 @@ def _restored(place: Place, theirs: Content) -> Place:
     if wanted is None:
         return again
     taken = frozenset().union(*(intent.takes for intent in place.intents))
-    lost = (promised_blocks(place) | owed_blocks(place)) - taken - wanted.blocks
-    extra = tuple(Intent(id=newest, what="add_block", base=theirs, new=block) for block in in_order(lost))
-    return replace(again, intents=(*again.intents, *extra))
+    promised = promised_blocks(place)
+    lost = (promised | owed_blocks(place)) - taken - wanted.blocks
+    extra = (Intent(id=newest, what="add_block", base=theirs, new=block) for block in in_order(lost))
+    # What was given and is taken again is but taken: it was there, and may be again.
+    left = (each for each in again.intents if each.what != "add_block" or each.new not in promised - wanted.blocks)
+    return replace(again, intents=(*left, *extra))
 
 
 def _as_it_is(place: Place, theirs: Content) -> Place:

@@ -496,3 +496,41 @@ def test_a_sheet_without_coordinates_is_told_that_the_service_needs_them(person:
     sheet.write_text("site,country,city,network,latitude\nNowhere,DE,Nowhere,10.1.0.0/24,50\n")
     person("custom", "apply", sheet, exits=1)
     assert "longitude is missing: a place has both coordinates or none" in person.said
+
+
+def test_what_is_dropped_after_a_restore_brings_back_no_block_that_the_service_removed(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "remove-block", locid, "10.1.0.0/24")
+    person("push")
+    before = person.upstream.places[-1]
+    person("custom", "update", locid, "--city", "Potsdam")
+    person("push")
+    person("outbox", "restore", exits=None)  # from before that push
+    person.upstream.colleague_changes(-1, before, who="colleague")
+    settle()
+    person("push", exits=3)
+    assert "older copy of the edits was put back" in person.said
+    person("outbox", "drop", 4)
+    person("push")
+    settle()
+    person("sync")
+    assert person.there == {-1: ("Berlin", [])}
+    assert person.looks_up("10.1.0.1") == [1]
+
+
+def test_a_choice_of_before_a_restore_is_not_offered_before_a_list_was_read(person: Person, tmp_path: Path) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "update", locid, "--city", "Potsdam")
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    settle()
+    person("push", exits=3)  # it is gone
+    person("state", "backup", tmp_path / "backup")
+    person("outbox", "retry", 3)
+    person("push")
+    person("state", "restore", tmp_path / "backup", "--replace")
+    person("outbox", "retry", 3, exits=2)
+    assert "does not wait for a person" in person.said
+    settle()
+    person("push")
+    assert "done: update geolocation -2: the service has it" in person.said
+    assert person.there == {-2: ("Potsdam", ["10.1.0.0"])}

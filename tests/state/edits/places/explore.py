@@ -1,5 +1,7 @@
 """Every world of a small size, breadth first, with equal states folded; a violation is told as a story."""
 
+import argparse
+import time
 from collections import deque
 
 from tests.state.edits.places.world import Violated, World, check, check_rest, start, steps
@@ -41,16 +43,24 @@ def told(came: dict[World, tuple[World, str] | None], world: World) -> str:
     return "\n".join(f"{number}. {line}" for number, line in enumerate(reversed(lines), 1))
 
 
-if __name__ == "__main__":
-    import sys
-    import time
-
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name, words in {
+        "edits": "of the person",
+        "faults": "of the service and the network",
+        "moves": "of colleagues",
+    }.items():
+        parser.add_argument(name, type=int, help=words)
+    parser.add_argument("--most", type=int, metavar="N", help="play so many states at most")
+    parser.add_argument("--new", action="store_true", help="the place is still to be created")
+    parser.add_argument("--blocks", type=int, nargs="*", default=[1], help="that the place has")
+    parser.add_argument("--copies", type=int, default=0, help="of the edits, which may be put back")
+    given = vars(parser.parse_args())
     began = time.monotonic()
-    edits, faults, moves = map(int, sys.argv[1:4])
-    most = int(sys.argv[4]) if len(sys.argv) > 4 else None
-    new = len(sys.argv) > 5
-    print(
-        explore(start(edits=edits, faults=faults, moves=moves, new=new), most=most),
-        "states",
-        f"{time.monotonic() - began:.1f} s",
-    )
+    most = given.pop("most")
+    print(explore(start(**given), most=most), "states", f"{time.monotonic() - began:.1f} s")
+
+
+if __name__ == "__main__":
+    main()

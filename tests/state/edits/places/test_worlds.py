@@ -32,6 +32,13 @@ def test_nothing_is_lost_doubled_or_written_to_another(
     assert explore(start(edits=edits, faults=faults, moves=moves, new=new), most=most) > 100
 
 
+@pytest.mark.parametrize(("edits", "faults", "moves", "new"), [(1, 1, 0, False), (1, 0, 1, False), (1, 1, 1, True)])
+def test_nothing_is_lost_doubled_or_written_to_another_after_an_older_copy_of_the_edits_was_put_back(
+    edits: int, faults: int, moves: int, new: bool
+) -> None:
+    assert explore(start(edits=edits, faults=faults, moves=moves, new=new, copies=1), most=8000) > 100
+
+
 def test_nothing_is_lost_of_a_place_from_which_one_block_cannot_be_taken_alone() -> None:
     assert explore(start(edits=2, faults=1, moves=0, blocks=(1, 2)), most=8000) > 100
 

@@ -311,7 +311,7 @@ class Ledger:
             place = replace(kept.place, doubted=True)
             create = next((intent for intent in place.intents if intent.what == "create"), None)
             if create is None or place.number is not None or place.requests:
-                self.save(kept, place, hold=kept.hold)
+                self.save(kept, place)
                 continue
             wanted = target(place.intents, None)  # a create takes the later edits of its fields with it
             values = create.values if wanted is None else wanted.values

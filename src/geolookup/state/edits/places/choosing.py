@@ -78,13 +78,9 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
             return anew(place) if hold.theirs is None else _restored(place, hold.theirs)
         case "drop" if hold.reason == "refused":
             return replace(place, refused=None, intents=without(place.intents, _refused(place)))
-        case "drop" if hold.reason == "doubted":
-            return replace(place, doubted=False, intents=())
         case "drop":
-            return replace(
-                place, lost=None, number=None if hold.theirs is None or hold.reason != "not shown" else place.number,
-                baseline=hold.theirs if hold.reason == "not shown" else None, intents=(), requests=(), owed=frozenset(),
-            )  # fmt: skip
+            theirs = hold.theirs if hold.reason in ("not shown", "doubted") else None  # else it is another's
+            return replace(_unbound(place), number=None if theirs is None else place.number, baseline=theirs)
 
 
 def _refused(place: Place) -> list[int]:

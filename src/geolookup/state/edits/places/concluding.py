@@ -37,17 +37,16 @@ def is_another(place: Place, content: Content, forms: Forms) -> bool:
     """True if what a number shows is something else than this place was, or was asked to be.
 
     It shares no block with it or, if one of the two has none, not its country, city and coordinates. Who has but some
-    of its blocks, and neither its city nor its coordinates, may have taken these over: those of a moment between two
+    of its blocks, and has never had its city or a coordinate, may have taken these over: those of a moment between two
     requests are some.
     """
     whole = {each.blocks for each in (place.baseline, place.acknowledged) if each is not None}
-    for was in place.was():
-        shared = was.blocks & content.blocks
-        if shared and (shared in whole or forms.akin(was.values, content.values)):
-            return False
-        if not (was.blocks and content.blocks) and forms.identical(was.values, content.values):
-            return False
-    return True
+    was = list(place.was())
+    shared = {each.blocks & content.blocks for each in was} - {frozenset()}
+    if shared & whole or (shared and any(forms.akin(each.values, content.values) for each in was)):
+        return False
+    bare = (each for each in was if not (each.blocks and content.blocks))
+    return not any(forms.identical(each.values, content.values) for each in bare)
 
 
 def look_at(place: Place, content: Content | None, forms: Forms, *, conclusive: bool) -> Look:
@@ -485,6 +484,5 @@ def _holds(place: Place, listed: Mapping[int, Content], forms: Forms) -> bool:
 
 
 def _blocks(place: Place) -> frozenset[Hashable]:
-    """The blocks that what it made may have: of an older copy, what is open may have been sent since."""
-    given = {intent.new for intent in place.intents if intent.new is not None} if place.doubted else set()
-    return frozenset(given).union(*(each.blocks for each in place.was()))
+    """The blocks that what it made may have."""
+    return frozenset[Hashable]().union(*(each.blocks for each in place.was()))

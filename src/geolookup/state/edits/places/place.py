@@ -194,7 +194,10 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return replace(self, number=None, lost=self.number, refused=None)
 
     def was(self) -> Iterator[Content]:
-        """Every content that it had at the service or was asked to have; what only waits to be sent proves nothing."""
+        """Every content that it had at the service or was asked to have.
+
+        What only waits to be sent proves nothing, unless a newer copy of the edits may have sent it.
+        """
         if self.baseline is not None:
             yield self.baseline
         for request in self.requests:
@@ -202,6 +205,9 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
                 yield request.before
             after = request.applied(request.before)
             if after is not None:
+                yield after
+        for count in range(1, len(self.intents) + 1) if self.doubted else ():
+            if (after := target(self.intents[:count], self.baseline)) is not None:
                 yield after
 
 

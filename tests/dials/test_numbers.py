@@ -246,7 +246,7 @@ def test_of_two_branches_in_one_town_that_a_copy_numbers_otherwise_each_stays_wh
     assert json.loads(person("outbox", "list", "--json")) == []
 
 
-def test_a_number_that_a_person_ruled_out_may_be_given_to_the_place_later(person: Person) -> None:
+def test_a_number_that_a_person_ruled_out_is_asked_about_if_it_shows_what_was_created_since(person: Person) -> None:
     person.upstream.dials = Dials(reuse=True)
     locid = person.has("10.1.0.0/24")
     person("custom", "add-block", locid, "10.2.0.0/24")
@@ -258,6 +258,9 @@ def test_a_number_that_a_person_ruled_out_may_be_given_to_the_place_later(person
     person.upstream.faults = ["after"]
     person("push", exits=1)  # it is created as -1, and nobody knows
     settle()
+    person("push", exits=3)
+    edit = json.loads(person("outbox", "list", "--json"))[0]["id"]
+    person("outbox", "adopt", edit, -1)
     person("push")
     assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.2.0.0"])}
 
@@ -280,3 +283,36 @@ def test_a_deletion_that_waits_for_a_decision_is_not_done_because_a_copy_numbers
     person("outbox", "retry", 3)
     person("push")
     assert person.there == {}
+
+
+def test_what_a_list_brought_and_a_person_renamed_is_known_as_what_a_lost_create_made(person: Person) -> None:
+    person.upstream.faults = ["after"]
+    person.creates()
+    person("push", exits=1)
+    person("sync")
+    person("custom", "update", -1, "--city", "Lyon", "--country", "FR", "--latitude", "45.76", "--longitude", "4.84")
+    person("push", exits=1)  # the create may still be under way
+    assert person.there == {-1: ("Lyon", [])}
+    settle()
+    person("push")
+    assert person.there == {-1: ("Lyon", [])}
+    assert json.loads(person("custom", "list", "--json"))[0]["locid"] == -1
+
+
+def test_a_deletion_that_a_person_decided_on_takes_that_and_not_what_was_made_twice(person: Person) -> None:
+    person.upstream.dials = Dials(twice=1.0)
+    locid = person.creates()
+    person("push")
+    person("custom", "update", locid, "--city", "Bonn")
+    place = person.upstream.places[-2]
+    theirs = Place(place.fields, frozenset({("172.16.0.0", "172.16.0.0")}))
+    person.upstream.colleague_changes(-2, theirs, who="colleague")
+    person("push")
+    person("custom", "delete", locid)
+    settle()
+    person("sync", exits=3)  # it was made twice
+    person("push", exits=3)  # and a colleague has changed it
+    person("outbox", "retry", 3)
+    person("sync", exits=3)
+    person("push", exits=None)
+    assert person.there == {-1: ("Berlin", [])}

@@ -84,12 +84,10 @@ def conclude(
     for place in waiting:
         if place.number in contents:
             _note_exact(ledger, known[place.id], contents[place.number])
-    before = {
-        kept.place.id: ledger.outbox.baselines.of(kept.before or kept.made)
-        for kept in known.values()
-        if kept.before is not None or kept.made is not None
-    }
-    found = concluded(places, contents, before=before, forms=forms, mark=mark, waiting=waiting)
+    numbers = {id_: kept.before or kept.made for id_, kept in known.items() if kept.before or kept.made}
+    before = {id_: ledger.outbox.baselines.of(number) for id_, number in numbers.items()}
+    denied = {id_: ledger.outbox.baselines.denied(number) for id_, number in numbers.items()}
+    found = concluded(places, contents, before=before, denied=denied, forms=forms, mark=mark, waiting=waiting)
     names = Names(ledger)
     for place in found.places:
         _tell_misnamed(ledger, known[place.id], place, listed, names, findings)

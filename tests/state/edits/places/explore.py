@@ -56,6 +56,7 @@ def main() -> None:
     parser.add_argument("--new", action="store_true", help="the place is still to be created")
     parser.add_argument("--blocks", type=int, nargs="*", default=[1], help="that the place has")
     parser.add_argument("--copies", type=int, default=0, help="of the edits, which may be put back")
+    parser.add_argument("--brings", action="store_true", help="what a list brought is edited, too")
     given = vars(parser.parse_args())
     began = time.monotonic()
     most = given.pop("most")

@@ -39,6 +39,10 @@ def test_nothing_is_lost_doubled_or_written_to_another_after_an_older_copy_of_th
     assert explore(start(edits=edits, faults=faults, moves=moves, new=new, copies=1), most=8000) > 100
 
 
+def test_nothing_is_lost_doubled_or_written_to_another_as_a_person_edits_what_a_list_brought() -> None:
+    assert explore(start(edits=1, faults=1, moves=1, new=True, brings=True), most=8000) > 100
+
+
 def test_nothing_is_lost_of_a_place_from_which_one_block_cannot_be_taken_alone() -> None:
     assert explore(start(edits=2, faults=1, moves=0, blocks=(1, 2)), most=8000) > 100
 

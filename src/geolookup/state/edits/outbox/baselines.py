@@ -5,7 +5,7 @@ is one that a create made in addition to its own, because it was applied twice o
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from sqlite3 import Connection
 
 from geolookup.state.base.clock import now_text
@@ -14,6 +14,8 @@ from geolookup.state.edits.outbox.row import damaged
 from geolookup.state.edits.outbox.schema import insert, update
 
 _digests = reader(dict[str, str])
+#: Stands before the digest of what a person said that a create did not make.
+_DENIED = "not "
 
 
 class Baselines:
@@ -23,32 +25,40 @@ class Baselines:
         self._database = database
         self._kept: tuple[Mapping[int, str], int] | None = None
         #: Those that were read: thousands of creates share one.
-        self._read: dict[int, Mapping[int, str]] = {}
+        self._read: dict[int, tuple[Mapping[int, str], frozenset[int]]] = {}
 
     def of(self, number: int | None) -> Mapping[int, str]:
         """The custom geolocations of a baseline, by locid, each with the digest of the content.
 
         :raises EditsDamagedError: if the row is not what was written
         """
+        return self._both(number)[0]
+
+    def denied(self, number: int | None) -> frozenset[int]:
+        """Those of them of which a person said that a create did not make them."""
+        return self._both(number)[1]
+
+    def _both(self, number: int | None) -> tuple[Mapping[int, str], frozenset[int]]:
         if number is None:
-            return {}
+            return {}, frozenset()
         if number not in self._read:
             rows = self._database.execute("SELECT locids FROM baselines WHERE id = ?", (number,))
             try:
-                self._read[number] = {
-                    int(locid): digest for (text,) in rows for locid, digest in _digests(text).items()
-                }
+                found = {int(locid): digest for (text,) in rows for locid, digest in _digests(text).items()}
             except (ValueError, TypeError) as error:
                 raise damaged("baselines", number, error) from error
+            denied = frozenset(locid for locid, digest in found.items() if digest.startswith(_DENIED))
+            self._read[number] = {locid: digest.removeprefix(_DENIED) for locid, digest in found.items()}, denied
         return self._read[number]
 
-    def keep(self, known: Mapping[int, str]) -> int:
+    def keep(self, known: Mapping[int, str], denied: Collection[int] = ()) -> int:
         """Keep what a service had, once for all creates that have the same baseline.
 
         :returns: the number by which rows refer to it
         """
         if self._kept is None or self._kept[0] is not known:  # which all creates of a group have
-            text = json.dumps({str(locid): known[locid] for locid in sorted(known)})
+            marked = {each: _DENIED + known[each] if each in denied else known[each] for each in sorted(known)}
+            text = json.dumps({str(locid): digest for locid, digest in marked.items()})
             sql = "SELECT id FROM baselines WHERE locids = ? ORDER BY id DESC LIMIT 1"
             found = self._database.execute(sql, (text,)).fetchone()
             self._kept = known, insert(self._database, "baselines", {"locids": text}) if found is None else found[0]

@@ -124,9 +124,9 @@ class Ledger:
 
     def not_made(self, kept: Kept, shown: Mapping[int, Content]) -> Kept:
         """Add what geolocations show to what the create of a place is known not to have made."""
-        known = dict(self.outbox.baselines.of(kept.before or kept.made))
-        known |= {number: digest(geolocation(number, content)) for number, content in shown.items()}
-        before = self.outbox.baselines.keep(known)
+        baselines, former = self.outbox.baselines, kept.before or kept.made
+        digests = {number: digest(geolocation(number, content)) for number, content in shown.items()}
+        before = baselines.keep({**baselines.of(former), **digests}, denied=baselines.denied(former) | shown.keys())
         update(self.database, "places", kept.place.id, {"before": before, "lost": None})
         return replace(kept, before=before, gone=None, place=replace(kept.place, lost=None))
 

@@ -100,6 +100,8 @@ class Matching:
     mark: Callable[[int], Hashable]
     before: Mapping[int, Before]
     forms: Forms
+    #: The numbers of which a person said that a place is not there, by the place's id.
+    denied: Mapping[int, Collection[int]] = field(default_factory=dict)
     taken: set[int] = field(default_factory=set)
     #: What creates have sent of which this list does not tell yet what they made.
     pending: list[Values] = field(default_factory=list)
@@ -141,6 +143,19 @@ class Matching:
                     return number
         return None
 
+    def brought(self, place: Place) -> None:
+        """Note a place that a list brought: it may be what one of our creates made, wherever it is since."""
+        self.born[place.id] = place
+        for cell in {self.forms.cell(content.values) for content in place.was()}:
+            if place.id not in (numbers := self._cells.setdefault(cell, [])):
+                numbers.append(place.id)
+
+    def contents(self, number: int) -> Iterator[Content]:
+        """What a number shows, and what a list brought under it, before that was edited."""
+        yield self.listed[number]
+        if number in self.born:
+            yield from self.born[number].was()
+
     def given(self, number: int) -> frozenset[Hashable]:
         """The blocks that edits gave to what a list brought, before it was known as ours."""
         return _blocks(self.born[number]) if number in self.born else frozenset()
@@ -152,17 +167,19 @@ def concluded(
     *,
     before: Mapping[int, Before],
     forms: Forms,
+    denied: Mapping[int, Collection[int]] | None = None,
     mark: Callable[[int], Hashable] | None = None,
     waiting: Sequence[Place] = (),
 ) -> Concluded:
     """Hold every place against a list that is conclusive for it.
 
     :param before: of each place with a create, what the service had before, by the place's id
+    :param denied: the numbers of which a person said, as they were then, that a place is not there, by its id
     :param waiting: the places for which it is not
     :param mark: gives the digest of what a number shows; the content itself if there is none
     """
     held: dict[int, Hold] = {}
-    matching = Matching(listed, mark or listed.__getitem__, before, forms)
+    matching = Matching(listed, mark or listed.__getitem__, before, forms, denied or {})
     places = _numbered_anew(places, matching)
     matching.taken |= {place.number for place in waiting if place.number is not None}
     matching.pending += [
@@ -313,8 +330,11 @@ def _bound(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) -
         for sent in (sents := _sent(place)):
             numbers = [
                 number
-                for number in matching.appeared(place, sent)
-                if fits(sent, listed[number].values) and listed[number].blocks <= may_have | matching.given(number)
+                for number in dict.fromkeys(matching.appeared(place, sent))
+                if any(
+                    fits(sent, content.values) and content.blocks <= may_have | matching.given(number)
+                    for content in matching.contents(number)
+                )
             ]
             if numbers:
                 return sent, numbers
@@ -326,7 +346,7 @@ def _bound(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) -
         if place.id not in looked_for and place.number is not None and _holds(place, listed, forms):
             matching.taken.add(place.number)
             if place.id == place.number:
-                matching.born[place.number] = place
+                matching.brought(place)
     # Those first to which the service gave the very number: it is theirs, if it can be. Those last of which the number
     # that it gave is not there: more likely somebody deleted that than that the answer was wrong.
     left = sorted(lost, key=lambda place: (place.number is None) + 2 * (place.number not in (None, *listed)))
@@ -340,6 +360,9 @@ def _bound(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) -
                 continue
             number = min(numbers, key=lambda each: (each != place.number, not listed[each].blocks, -each))
             if number != place.number and not listed[number].blocks and len(numbers) > wanted[sent]:
+                unclear(place, number, numbers)
+                continue
+            if number in matching.denied.get(place.id, ()):  # it was given again, or somebody has made it like ours
                 unclear(place, number, numbers)
                 continue
             if number != place.number and _may_be_changed(place, matching, lost):
@@ -366,7 +389,7 @@ def _bound(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) -
             for number in dict.fromkeys(each for sent in _sent(place) for each in matching.appeared(place, sent))
             if number not in own - {place.number}
             and (
-                any(forms.same(sent, listed[number].values) for sent in _sent(place))
+                any(forms.same(sent, each.values) for sent in _sent(place) for each in matching.contents(number))
                 or any(forms.may_be(sent, listed[number].values) for sent in _sent(place))
                 or (place.doubted and _may_be_made(place, create, listed[number], forms))
             )
@@ -468,7 +491,10 @@ def _is_looked_for(place: Place, listed: Mapping[int, Content], forms: Forms) ->
         return False
     sent = [request.values for request in place.requests if request.values]
     found = None if place.number is None else listed.get(place.number)
-    is_ours = found is not None and any(forms.same(values, found.values) for values in sent)
+    was_shown = (
+        place.baseline is not None
+    )  # under that number: a person has decided on it, or somebody changed it since
+    is_ours = found is not None and (was_shown or any(forms.same(values, found.values) for values in sent))
     return not (is_ours and _holds(place, listed, forms))
 
 

@@ -411,3 +411,26 @@ def test_a_place_whose_edit_was_refused_lets_its_number_go(person: Person, who_h
     assert ("Berlin", ["10.2.0.0"]) in person.there.values()
     if who_has_it == "Tokyo":
         assert ours_to(person, -1) == []
+
+
+@pytest.mark.parametrize("choice", ["drop", "retry"])
+def test_a_choice_about_what_is_gone_leaves_another_site_in_lookups_that_has_its_number(
+    person: Person, choice: str
+) -> None:
+    person.upstream.dials = Dials(reuse=True)
+    gone = person.has("10.1.0.0/24")
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    person("custom", "update", gone, "--city", "Ulm")
+    person("push", exits=3)
+    person.creates("10.2.0.0/24", city="Bonn", latitude=50.73)
+    person("push", exits=3)
+    settle()
+    person("sync", exits=None)
+    assert person.looks_up("10.2.0.1") == [-1]
+    person("outbox", choice, 3)
+    assert person.looks_up("10.2.0.1") == [-1]
+    person("push")
+    settle()
+    person("sync")
+    assert person.looks_up("10.2.0.1") == [-1]
+    assert len(person.there) == {"drop": 1, "retry": 2}[choice]

@@ -6,6 +6,8 @@ A place of this machine is what the newest list has of it, with every open edit:
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from geolookup.model.types import Geolocation
 from geolookup.state.base.marks import Begun
 from geolookup.state.edits.outbox.kept import OPEN, Kept
@@ -56,8 +58,10 @@ def lay_over(places: Iterable[Geolocation], ours: Iterable[Kept], forms: Forms, 
         number = kept.gone if place.number is None and listed < kept.seen else place.number
         if number is not None and number in layer:
             found = content_of(layer[number].place)
-            another = look_at(place, found, forms, conclusive=False).another
-            if place.number is None or not another:
+            # Of what is over, or to be made anew, that number may be another place's by then, or one more of ours.
+            was = place if place.number is not None else replace(place, baseline=kept.last or content)
+            another = look_at(was, found, forms, conclusive=False).another
+            if not another:
                 del layer[number]
             if not another and listed >= kept.since and place.number is not None:
                 content = over(place, found).shown

@@ -1039,3 +1039,25 @@ def test_what_a_lost_create_made_is_told_though_the_create_was_changed_since(per
     settle()
     person("sync", exits=3)
     assert "geolookup outbox keep -3" in person.said
+
+
+@pytest.mark.parametrize("which", [3, 5])
+def test_a_drop_of_what_the_service_lost_keeps_the_edits_that_were_never_sent(person: Person, which: int) -> None:
+    locid = person.has("10.1.0.0/24")
+    before = person.upstream.places
+    person("custom", "update", locid, "--city", "Ulm")
+    person("push")
+    person.upstream.fail_over(before)
+    settle()
+    person("custom", "update", locid, "--areacode", "030")
+    person("custom", "add-block", locid, "10.3.0.0/24")
+    person("push", exits=3)
+    said = {row["id"]: row["state"] for row in json.loads(person("outbox", "list", "--json"))}
+    assert said == {3: "held", 4: "queued", 5: "queued"}
+    out = person("outbox", "drop", which)
+    assert [f"edit {each}" in out for each in (3, 4, 5)] == [each == which for each in (3, 4, 5)]
+    person("push", exits=3 if which == 5 else 0)
+    if which == 3:
+        assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.3.0.0"])}
+        assert person.upstream.places[-1].as_fields()["areacode"] == "030"
+        assert person.looks_up("10.3.0.1") == [-1]

@@ -44,10 +44,11 @@ def _choose(session: EditSession, row: OutboxRow, kept: Kept, hold: Hold, choice
         # A person has seen these, and says that none is this one.
         shown = {number: content for number, content in ((hold.number, hold.theirs), *hold.also) if content is not None}
         kept = session.ledger.not_made(kept, shown)
-    if choice == "drop" and hold.reason == "not shown" and hold.theirs is not None:
-        session.ledger.note_stored(kept, hold.theirs, state=State.DONE, problem=None)
-        kept = session.ledger.of(kept.place.id)
     place = chosen(kept.place, hold, choice)
+    if choice == "drop" and hold.reason == "not shown" and hold.theirs is not None:
+        over = {*kept.rows} - {intent.id for intent in place.intents}
+        session.ledger.note_stored(kept, hold.theirs, among=over, state=State.DONE, problem=None)
+        kept = session.ledger.of(kept.place.id)
     along = min((intent.id for intent in place.intents), default=row.id)
     rewritten = session.ledger.rewrite(
         kept, place, gone=f"it went along with edit {along}" if what == "retry" else None
@@ -107,9 +108,8 @@ def drop(session: EditSession, number: int) -> list[OutboxRow]:
     if row.state in PERSON_STATES:
         choice: Choice = "theirs" if hold.reason == "conflict" else "drop"
         place_now = _choose(session, row, kept, hold, choice, "drop").locid
-        gone = kept.rows.keys() - {each.id for each in session.ledger.of(place_now).pending}
-        left = [session.outbox.row(each) for each in sorted(gone)]
-        return [each for each in left if each.state == State.DROPPED] or [session.outbox.row(number)]
+        gone = {each.id for each in kept.pending} - {each.id for each in session.ledger.of(place_now).pending}
+        return [session.outbox.row(each) for each in sorted(gone | {number})]
     given_up = [row]
     if row.intent.what == "create":
         given_up += [each for each in kept.pending if each.id > number]

@@ -1,7 +1,7 @@
 """The places of edits.db: what is bound to which number, what is open, and the requests that were sent for it."""
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from sqlite3 import Connection
 from typing import Any
 
@@ -102,11 +102,12 @@ class Ledger:
         insert(self.database, "places", {"id": number, "made": made})
         return number
 
-    def note_stored(self, kept: Kept, theirs: Content, **more: Any) -> None:
+    def note_stored(self, kept: Kept, theirs: Content, among: Collection[int] | None = None, **more: Any) -> None:
         """Note what the service has of the edits of a place: a person has seen it; ``more`` as of `Outbox.change`."""
         stored = fields_of(theirs.values)
         for row in kept.rows.values():
-            self.outbox.change(row.id, **({"stored": stored} if row.intent.values else {}), **more)
+            if among is None or row.id in among:
+                self.outbox.change(row.id, **({"stored": stored} if row.intent.values else {}), **more)
 
     def try_again(self, place: int) -> None:
         """Have what the service refused for a place sent again: a person edits it, and something else is wanted."""

@@ -91,7 +91,8 @@ def _held(place: Place, hold: Hold, left: list[Intent]) -> list[int]:
         case "refused" if place.refused is not None:
             found = [intent for intent in left if place.refused.concerns(intent)]
         case "not shown":
-            found = left
+            said_yes = [request for request in place.requests if request.known]
+            found = [intent for intent in left if any(request.concerns(intent) for request in said_yes)]
         case _:
             found = []
     return [intent.id for intent in found or left[:1] or place.intents[:1]]

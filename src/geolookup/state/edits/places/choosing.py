@@ -78,8 +78,10 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
             return anew(place) if hold.theirs is None else _restored(place, hold.theirs)
         case "drop" if hold.reason == "refused":
             return replace(place, refused=None, intents=without(place.intents, _refused(place)))
+        case "drop" if hold.reason == "not shown" and hold.theirs is not None:
+            return _as_it_is(place, hold.theirs)
         case "drop":
-            theirs = hold.theirs if hold.reason in ("not shown", "doubted") else None  # else it is another's
+            theirs = hold.theirs if hold.reason == "doubted" else None  # else there is nothing, or another's
             return replace(_unbound(place), number=None if theirs is None else place.number, baseline=theirs)
 
 

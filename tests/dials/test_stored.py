@@ -7,6 +7,7 @@ import pytest
 
 from tests.dials.dials import Dials
 from tests.dials.person import Person, settle
+from tests.dials.upstream import Place
 
 FORMS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "postal codes without blanks": ({"squeezed": True}, {"postalcode": "SW1A 1AA"}, "postalcode"),
@@ -85,3 +86,33 @@ def test_an_update_that_is_stored_otherwise_comes_to_rest_within_two_pushes(
     person.pushes_for_all_to_see()
     assert "the service" not in person.said
     assert person.upstream.places[-1].as_fields() | lost == person.upstream.places[-1].as_fields()
+
+
+@pytest.mark.parametrize("other", ["before", "after"])
+def test_a_name_that_somebody_wrote_for_another_is_no_form_of_it_if_that_is_stored_too(
+    person: Person, other: str
+) -> None:
+    def creates_another() -> int:
+        return person.has("10.4.0.0/24", city="Bonn", latitude=50.73)
+
+    if other == "before":
+        locid = creates_another()
+    person.creates("10.1.0.0/24", city="Bonn", latitude=50.74)
+    person("push")
+    mine = min(person.upstream.places)
+    place = person.upstream.places[mine]
+    renamed = {**place.as_fields(), "city": "Kiel"}
+    person.upstream.colleague_changes(mine, Place(tuple(renamed.values()), place.blocks), who="colleague")
+    settle()
+    person("sync", exits=None)
+    if other == "after":
+        locid = creates_another()
+    number = json.loads(person("custom", "show", locid, "--json"))["locid"]
+    place = person.upstream.places[number]
+    theirs = {**place.as_fields(), "city": "Kiel"}
+    person("custom", "update", locid, "--city", "Ulm")
+    person.upstream.colleague_changes(number, Place(tuple(theirs.values()), place.blocks), who="colleague")
+    settle()
+    person("push", exits=3)
+    assert "has changed" in person.said
+    assert person.upstream.places[number].as_fields()["city"] == "Kiel"

@@ -209,8 +209,13 @@ def _learn(
         each.values for kept in places for each in kept.place.requests if each.what == "create" and not each.known
     ]
 
-    def may_be_elsewhere(kept: Kept, found: Values) -> bool:
-        """True if the answer may have named a wrong number: of another create of ours, or of a colleague's."""
+    def is_doubtful(kept: Kept, sent: Values, found: Values) -> bool:
+        """True if a form may be none: the answer may have named a wrong number, of another create of ours or of a
+        colleague's, or the service stores such a value as it is sent, so that somebody has changed it.
+        """
+        changed = [at for at in range(len(sent)) if sent[at] != found[at]]
+        if any(content.values[at] == sent[at] for content in contents.values() for at in changed):
+            return True
         if (create := kept.place.creating) is None:
             return False
         near = (number for number, values in others.items() if like(create.values, values))
@@ -226,14 +231,14 @@ def _learn(
             if is_new(kept, elsewhere[made[-1]]):
                 forms.learn(made[-1], made[-1])  # whether it was answered or not
             continue
-        if content is not None and (stored := learn(kept, content, forms, may_be_elsewhere)) is not None:
+        if content is not None and (stored := learn(kept, content, forms, is_doubtful)) is not None:
             learned.append(stored)
     ledger.keep_forms(forms)
     return learned
 
 
 def learn(
-    kept: Kept, content: Content, forms: Forms, may_be_elsewhere: Callable[[Kept, Values], bool] = lambda *_: True
+    kept: Kept, content: Content, forms: Forms, is_doubtful: Callable[[Kept, Values, Values], bool] = lambda *_: True
 ) -> Stored | None:
     """Take in how the service stores the newest fields that it said yes to, if it is something else.
 
@@ -241,7 +246,7 @@ def learn(
     to. A field that is as it was before an update of ours tells nothing: a copy of the service may have taken over, or
     be behind, or a colleague may have undone it. Nor does anything once a list has shown just what was sent: somebody
     has changed it since. What shows the very same after a person had it sent again is the form of that. Nor what
-    ``may_be_elsewhere`` under another number, unless it is what services commonly make of it.
+    ``is_doubtful``, unless it is what services commonly make of it.
     """
     place, newest = kept.place, _newest_fields(kept.place)
     if newest is None or not newest.known:
@@ -267,7 +272,7 @@ def learn(
             renamed = set()  # its blocks may have been taken over
         if sent == found or not may_be_stored(sent, found, renamed=renamed):
             return None
-        if not may_be_stored(sent, found) and may_be_elsewhere(kept, found):
+        if not may_be_stored(sent, found) and is_doubtful(kept, sent, found):
             return None
     forms.learn(sent, found)
     return Stored(kept, sent, found)

@@ -88,7 +88,8 @@ class Forms:
         #: Pairs that were seen since.
         self.learned: list[Seen] = []
         self._is_exact = True
-        self._stored: set[tuple[int, Any, Any]] = set()
+        #: What became of each value of a field.
+        self._stored: dict[tuple[int, Any], set[Any]] = {}
         self._texts: set[tuple[int, Hashable]] = set()
         #: The ways that explain all coordinates which any of them explains, and whether one has changed any.
         self._ways, self._moves = _WAYS, False
@@ -98,7 +99,8 @@ class Forms:
     def _take(self, sent: Values, stored: Values) -> None:
         self._seen.add((sent, stored))
         self._is_exact = self._is_exact and sent == stored
-        self._stored |= {(at, *values) for at, values in enumerate(zip(sent, stored, strict=True))}
+        for at, value in enumerate(sent):
+            self._stored.setdefault((at, value), set()).add(stored[at])
         for at in _TEXTS:
             if sent[at] != stored[at]:
                 way = _way(sent[at], stored[at])
@@ -108,9 +110,12 @@ class Forms:
             self._moves = self._moves or any(sent[at] != stored[at] for at in _DEGREES)
 
     def learn(self, sent: Values, stored: Values) -> None:
-        """Take in what the service made of something, if that tells anything new."""
+        """Take in what the service made of something, if that tells anything new, or that a form was none."""
         pair = sent, stored
-        if pair not in self._seen and (sent != stored or not self._seen):
+        refutes = any(
+            stored[at] == value and self._stored.get((at, value), {value}) != {value} for at, value in enumerate(sent)
+        )
+        if pair not in self._seen and (sent != stored or not self._seen or refutes):
             self._take(*pair)
             self.learned.append(pair)
 
@@ -130,7 +135,7 @@ class Forms:
 
     def as_seen(self, sent: Values, found: Values) -> Values:
         """The same, only where just this was seen to be stored of that."""
-        return tuple(sent[at] if (at, sent[at], value) in self._stored else value for at, value in enumerate(found))
+        return tuple(sent[at] if self._was_stored(at, sent[at], value) else value for at, value in enumerate(found))
 
     def like(self, sent: Values, found: Values) -> bool:
         """True if two are so near that either may be meant by the other."""
@@ -165,12 +170,18 @@ class Forms:
         yield from ((row + up, column + right) for up in (-1, 0, 1) for right in (-1, 0, 1))
 
     def _same(self, at: int, sent: Values, found: Values) -> bool:
-        if sent[at] == found[at] or (at, sent[at], found[at]) in self._stored:
+        if sent[at] == found[at] or self._was_stored(at, sent[at], found[at]):
             return True
         if at in _DEGREES:
             ways = self._ways if self._moves else ()
             return _close(sent[at], found[at]) or any(_is_so(way, sent, found) for way in ways)
-        return (at, _way(sent[at], found[at])) in self._texts
+        way = _way(sent[at], found[at])
+        return (at, way) in self._texts and not (isinstance(way, tuple) and self._was_stored(at, sent[at], sent[at]))
+
+    def _was_stored(self, at: int, sent: Any, stored: Any) -> bool:
+        """True if this value of a field was seen to be stored so, and never just as it was sent."""
+        forms = self._stored.get((at, sent), set())
+        return stored in forms and (sent not in forms or sent == stored)
 
 
 def like(sent: Values, found: Values) -> bool:

@@ -88,6 +88,39 @@ def test_an_update_that_is_stored_otherwise_comes_to_rest_within_two_pushes(
     assert person.upstream.places[-1].as_fields() | lost == person.upstream.places[-1].as_fields()
 
 
+@pytest.mark.parametrize(("field", "theirs"), [("city", "Kiel"), ("dmacode", "502"), ("areacode", "03")])
+def test_what_a_colleague_wrote_before_a_list_showed_ours_is_not_written_over(
+    person: Person, field: str, theirs: str
+) -> None:
+    locid = person.creates(areacode="0301")
+    person("push")
+    settle()
+    place = person.upstream.places[-1]
+    changed = Place(tuple({**place.as_fields(), field: theirs}.values()))
+    person.upstream.colleague_changes(-1, changed, who="colleague")
+    person("custom", "update", locid, "--postalcode", "10115")
+    person("push", exits=None)
+    settle()
+    person("sync", exits=None)
+    assert person.upstream.places[-1].as_fields()[field] == theirs
+    assert person.upstream.places[-1].as_fields()["postalcode"] == "10115"
+
+
+def test_a_field_that_a_create_left_empty_may_be_filled_in_by_others(person: Person) -> None:
+    locid = person.creates()
+    person("push")
+    person("sync")
+    place = person.upstream.places[-1]
+    filled = Place(tuple({**place.as_fields(), "dmacode": "502"}.values()))
+    person.upstream.colleague_changes(-1, filled, who="colleague")
+    person("custom", "update", locid, "--city", "Ulm")
+    settle()
+    person("push")
+    settle()
+    person("sync")
+    assert person.upstream.places[-1].as_fields() == {**filled.as_fields(), "city": "Ulm"}
+
+
 @pytest.mark.parametrize("other", ["before", "after"])
 def test_a_name_that_somebody_wrote_for_another_is_no_form_of_it_if_that_is_stored_too(
     person: Person, other: str

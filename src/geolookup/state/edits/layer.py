@@ -64,7 +64,9 @@ def lay_over(places: Iterable[Geolocation], ours: Iterable[Kept], forms: Forms, 
             if not another:
                 del layer[number]
             if not another and listed >= kept.since and place.number is not None:
-                content = over(place, found).shown
+                former, content = content, over(place, found).shown
+                if place.baseline is None and former is not None and content is not None:
+                    content = replace(content, values=former.values)  # its number may yet turn out to be wrong
         if content is not None:
             shown[kept.shown] = Laid(place=geolocation(kept.shown, content), edits=kept.pending)
     return {**layer, **shown}

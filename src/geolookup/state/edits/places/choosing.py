@@ -79,7 +79,9 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
         case "drop" if hold.reason == "refused":
             return replace(place, refused=None, intents=without(place.intents, _refused(place)))
         case "drop" if hold.reason == "not shown" and hold.theirs is not None:
-            return _as_it_is(place, hold.theirs)
+            said_yes = [request for request in place.requests if request.known]
+            left = tuple(each for each in place.intents if not any(request.concerns(each) for request in said_yes))
+            return rebased(replace(place, intents=left, requests=(), owed=frozenset(), doubted=False), hold.theirs)
         case "drop":
             theirs = hold.theirs if hold.reason == "doubted" else None  # else there is nothing, or another's
             return replace(_unbound(place), number=None if theirs is None else place.number, baseline=theirs)

@@ -55,16 +55,17 @@ def look_at(place: Place, content: Content | None, forms: Forms, *, conclusive: 
         return Look(None, conclusive=conclusive)
     ours = recognised(place, content, forms)
     another = is_another(place, ours, forms) and is_another(place, content, forms)
-    return Look(ours, conclusive=conclusive, another=another)
+    return Look(ours, conclusive=conclusive, another=another, listed=content if ours != content else None)
 
 
 def recognised(place: Place, content: Content, forms: Forms) -> Content:
     """A content with our own words in place of what the service makes of them."""
     values = content.values
     for request in place.requests:  # if several may have been stored so, the newest one's words count
-        if request.values:
-            ours = zip(forms.as_sent(request.values, content.values), request.values, values, strict=True)
-            values = tuple(word if word == sent else before for word, sent, before in ours)
+        words = forms.as_sent(request.values, content.values) if request.values else ()
+        for at, sent in request.says.items():
+            if words[at] == sent:
+                values = (*values[:at], sent, *values[at + 1 :])
     for intent in place.intents:
         if intent.base is not None:
             values = forms.as_seen(intent.base.values, values)

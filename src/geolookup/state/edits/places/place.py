@@ -52,7 +52,7 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
         if self.what != "update":
             return {}
         if self.base is None:
-            return dict(enumerate(self.values))
+            return dict(said(self.values))
         return {at: value for at, value in enumerate(self.values) if value != self.base.values[at]}
 
     @property
@@ -99,6 +99,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         """Of a "put", the values that it changes, by the position of their field."""
         assert self.before is not None
         return {at: value for at, value in enumerate(self.values) if value != self.before.values[at]}
+
+    @property
+    def says(self) -> dict[int, Any]:
+        """The values that it is sent for, by the position of their field."""
+        return self.touched if self.what == "put" else dict(enumerate(self.values))
 
     def concerns(self, intent: Intent) -> bool:
         """True if it is sent, among others, for this edit."""
@@ -211,6 +216,11 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
                 yield after
 
 
+def said(values: Values) -> Iterator[tuple[int, Any]]:
+    """The values that a create says, by position: a field that it leaves empty may be whatever others write."""
+    return ((at, value) for at, value in enumerate(values) if value not in ("", None))
+
+
 def in_order(blocks: Blocks) -> list[Any]:
     """Blocks of one kind, which have an order."""
     found: list[Any] = list(blocks)
@@ -224,7 +234,10 @@ def target(intents: Iterable[Intent], content: Content | None) -> Content | None
     is_there = content is not None
     for intent in intents:
         if intent.what == "create":
-            values, is_there = list(intent.values), True
+            values = [*(values if is_there else intent.values)]
+            for at, value in said(intent.values):
+                values[at] = value
+            is_there = True
         elif intent.what == "delete":
             blocks, is_there = set(), False
         elif is_there:

@@ -7,7 +7,18 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from geolookup.state.edits.places.place import Block, Blocks, Content, Intent, Place, Request, in_order, strays, target
+from geolookup.state.edits.places.place import (
+    Block,
+    Blocks,
+    Content,
+    Intent,
+    Place,
+    Request,
+    in_order,
+    said,
+    strays,
+    target,
+)
 
 Reason: TypeAlias = Literal["conflict", "gone", "another", "not shown", "unclear", "refused", "doubted"]
 
@@ -55,12 +66,14 @@ class Look(msgspec.Struct, frozen=True):
     ``conclusive`` says that the list was complete, was asked for without conditions, and began after everything that
     may still have been under way had settled. Any other proves nothing by what it lacks. ``another`` says that the
     number is something else's by now. ``busy`` are blocks that other places of ours still have, and give up first.
+    ``content`` is in our words, and ``listed`` in those of the service, if these are others.
     """
 
     content: Content | None
     conclusive: bool
     another: bool = False
     busy: Blocks = frozenset()
+    listed: Content | None = None
 
 
 def reconcile(place: Place, look: Look) -> Decision:
@@ -99,7 +112,23 @@ def reconcile(place: Place, look: Look) -> Decision:
         return Hold("conflict", theirs, _number(place))  # somebody's block would be gone for a moment
     if request.what == "delete" and _may_be_deleted(place, theirs):
         return Hold("conflict", theirs, _number(place))
+    if request.what == "put" and look.listed is not None:
+        request = _as_listed(request, look.listed if look.conclusive else _with_ours(place, look.listed))
     return Send(replace(request, upto=_newest(place)))
+
+
+def _as_listed(request: Request, listed: Content | None) -> Request:
+    """A "put" with what it does not touch as it is there: in our words it might overwrite what a colleague wrote."""
+    assert request.before is not None
+    assert listed is not None
+    touched = request.touched
+    before, values = (
+        tuple(
+            own if at in touched else theirs for at, (own, theirs) in enumerate(zip(each, listed.values, strict=True))
+        )
+        for each in (request.before.values, request.values)
+    )
+    return replace(request, before=replace(request.before, values=before), values=values)
 
 
 def _with_ours(place: Place, theirs: Content | None) -> Content | None:
@@ -169,7 +198,7 @@ def _owed_and_promised(place: Place) -> tuple[Blocks, _Promised]:
     for request in place.requests:
         match request.what:
             case "create" if request.known:
-                values = {at: (frozenset({value}), request.upto) for at, value in enumerate(request.values)}
+                values = {at: (frozenset({value}), request.upto) for at, value in said(request.values)}
             case "put":
                 for at, value in request.touched.items():
                     if request.known:

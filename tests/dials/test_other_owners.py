@@ -10,7 +10,7 @@ import pytest
 from tests.dials.dials import Dials
 from tests.dials.faces import OverHttp
 from tests.dials.person import ELSEWHERE, Person, settle
-from tests.dials.upstream import CLIENT, Upstream
+from tests.dials.upstream import CLIENT, Place, Upstream
 
 _SITE = """[[site]]
 name = "{name}"
@@ -434,3 +434,35 @@ def test_a_choice_about_what_is_gone_leaves_another_site_in_lookups_that_has_its
     person("sync")
     assert person.looks_up("10.2.0.1") == [-1]
     assert len(person.there) == {"drop": 1, "retry": 2}[choice]
+
+
+def test_no_number_of_another_place_of_ours_is_offered(person: Person) -> None:
+    person.upstream.dials = Dials(reuse=True)
+    person.creates("10.1.0.0/24")
+    person("push")
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    settle()
+    person("sync", exits=3)
+    person.creates("10.2.0.0/24", city="Bonn", latitude=50.73)
+    person("push", exits=3)
+    person("sync", exits=3)
+    assert "has nothing; `geolookup outbox retry 1` creates it anew" in person.said
+    assert "adopt" not in person.said
+
+
+def test_a_create_that_was_answered_with_404_after_its_work_makes_no_twin(person: Person) -> None:
+    person.upstream.faults = ["not found"]
+    locid = person.creates("10.1.0.0/24")
+    person("push", exits=1)
+    person("custom", "add-block", locid, "10.2.0.0/24")
+    place = person.upstream.places[-1]
+    theirs = Place(place.fields, frozenset({("172.16.0.0", "172.16.0.0")}))
+    person.upstream.colleague_changes(-1, theirs, who="colleague")
+    settle()
+    person("push", exits=3)
+    person("sync", exits=3)
+    person("push", exits=3)
+    assert len(person.there) == 1
+    person("outbox", "adopt", 1, -1)
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.2.0.0", "172.16.0.0"])}

@@ -73,10 +73,10 @@ class Upstream:
     """The service. ``now`` is its own clock in seconds, which never jumps.
 
     ``faults`` say what the next writes meet, whatever the dials are: "" nothing, "before", "after" and "error" a lost
-    answer, "conflict" 409 after the work, "as -7" an answer that names this number after the work, "busy" 429 before
-    it, "busy after" 429 after it, "later" a yes at once and the work at `settle`, "after later" a lost answer and the
-    work at `settle`, "missing" 404 of a replica that is behind. ``log`` has every write that was applied, ``lists`` how
-    many complete lists were answered, ``requests`` how many requests came.
+    answer, "conflict" 409 and "not found" 404 after the work, "as -7" an answer that names this number after the work,
+    "busy" 429 before it, "busy after" 429 after it, "later" a yes at once and the work at `settle`, "after later" a
+    lost answer and the work at `settle`, "missing" 404 of a replica that is behind. ``log`` has every write that was
+    applied, ``lists`` how many complete lists were answered, ``requests`` how many requests came.
     `handle` is the whole of its interface for clients; colleagues act by the methods named so.
     """
 
@@ -273,6 +273,8 @@ class Upstream:
             return _busy(3600)
         if how == "conflict":
             return _problem(409, "conflict")
+        if how == "not found":
+            return _problem(404, "not-found")
         if how.startswith("as "):
             return _answer(201, {"locid": int(how.removeprefix("as "))})
         if answer is None or how == "after":

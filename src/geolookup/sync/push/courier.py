@@ -635,11 +635,14 @@ class Courier:
         job.over = True
 
     def _refused(self, ledger: Ledger, job: Job, errand: Errand) -> None:
-        """The service said no: to a create, something is in the way that this very request may have made."""
+        """The service said no: to a create, something is in the way that this very request may have made, or there is
+        nothing that it could lack.
+        """
         error: UpstreamRefusedError = errand.answer
         request = replace(job.kept.place.requests[-1], said=str(error))
         lately = any(each.known and self._left_s(each) > 0 for each in job.kept.place.requests)
-        if (request.what == "create" and (error.status == 409 or job.repeated)) or (error.status == 404 and lately):
+        made = request.what == "create" and (error.status in (404, 409) or job.repeated)
+        if made or (error.status == 404 and lately):
             self._unknown(ledger, job, error)
             return
         if request.what == "create":

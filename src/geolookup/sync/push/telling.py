@@ -39,6 +39,10 @@ class Names:
         """True if a file of sites gave the place a name."""
         return kept.place.id in self._sites
 
+    def is_free(self, number: int | None, kept: Kept) -> bool:
+        """True if no other place of ours has a number."""
+        return not self._outbox.has_number(number, but=kept.place.id)
+
     def of(self, kept: Kept) -> str:
         """A place in words."""
         site = self._sites.get(kept.place.id)
@@ -96,11 +100,12 @@ def why_held(kept: Kept, hold: Hold, names: Names) -> str:
         "same": ", ".join(
             f"`geolookup outbox adopt {EDIT} {each}` says that {each} is it{'' if is_wanted else ', to be deleted'}"
             for each in [number, *(also for also, _ in hold.also)][:_MOST_NAMED]
+            if names.is_free(each, kept)
         ),
         "retry": f"`geolookup outbox retry {EDIT}` {again if is_lost else 'sends it again'}",
         "drop": f"`geolookup outbox drop {EDIT}` gives it up",
     }
-    return f"{reasons[hold.reason]}; {', '.join(effects[choice] for choice in offered(hold))}"
+    return f"{reasons[hold.reason]}; {', '.join(filter(None, (effects[choice] for choice in offered(hold))))}"
 
 
 def _holders(hold: Hold) -> str:

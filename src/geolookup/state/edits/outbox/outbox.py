@@ -218,10 +218,10 @@ class Outbox:
         sql = f"SELECT number FROM places WHERE number IS NOT NULL AND {LIVING}"  # noqa: S608 - our names
         return frozenset(number for (number,) in self._database.execute(sql))
 
-    def has_number(self, number: int) -> bool:
-        """True if a number is bound to a place of ours."""
-        sql = f"SELECT 1 FROM places WHERE number = ? AND {LIVING}"  # noqa: S608 - our names
-        return self._database.execute(sql, (number,)).fetchone() is not None
+    def has_number(self, number: int | None, *, but: int | None = None) -> bool:
+        """True if a number is bound to a place of ours, other than the one with the id ``but``."""
+        sql = f"SELECT 1 FROM places WHERE number = ? AND id IS NOT ? AND {LIVING}"  # noqa: S608 - our names
+        return self._database.execute(sql, (number, but)).fetchone() is not None
 
     # The history, and what is kept by name
 

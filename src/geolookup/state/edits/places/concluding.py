@@ -189,7 +189,7 @@ def concluded(
     bound, merged = _bound(places, matching, held)
     known = [place for place in waiting if all(each.known for each in place.requests if each.what == "create")]
     twins = twins_of([*bound, *known], matching)
-    numbers = {place.number for place in bound if place.number is not None}
+    numbers = {place.number for place in (*bound, *waiting) if place.number is not None}
     found, ended = [], []
     for place in bound:
         if place.id in held:

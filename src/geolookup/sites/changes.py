@@ -64,7 +64,8 @@ class Change:
                 return f"= {target} is there already" + (f", named {self.was} until now" if self.was else "")
             case Kind.TAKE_BACK:
                 assert self.edit is not None
-                return f"x take back edit {self.edit.id} of {target}, which was not sent: {self.edit.describe()}"
+                which = f"edit {self.edit.id} of {target}, which the service does not have"
+                return f"x take back {which}: {self.edit.describe()}"
             case Kind.CREATE:
                 assert self.fields is not None
                 zone = f"; time zone {self.time_zone}" if self.time_zone else ""

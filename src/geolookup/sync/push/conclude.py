@@ -88,7 +88,7 @@ def conclude(
     before = {id_: ledger.outbox.baselines.of(number) for id_, number in numbers.items()}
     denied = {id_: ledger.outbox.baselines.denied(number) for id_, number in numbers.items()}
     found = concluded(places, contents, before=before, denied=denied, forms=forms, mark=mark, waiting=waiting)
-    names = Names(ledger)
+    names = Names(ledger, found.places)
     for place in found.places:
         _tell_misnamed(ledger, known[place.id], place, listed, names, findings)
     for part, whole in found.merged.items():
@@ -167,8 +167,12 @@ def _tell_late(
 ) -> None:
     """Tell that a request whose answer was lost, and which an earlier list did not show, was carried out after all."""
     place = replace(kept.place, requests=(request,))
-    ours = None if theirs is None else recognised(place, theirs, ledger.forms())
-    if not request.is_done(ours) or request.is_done(kept.place.shown) or request.is_done(kept.place.at_service):
+    forms = ledger.forms()
+    now, *before = (
+        None if each is None else recognised(place, each, forms)
+        for each in (theirs, kept.place.shown, kept.place.at_service)
+    )
+    if not request.is_done(now) or any(map(request.is_done, before)):
         return
     words = (
         f"a request from here for {names.of(kept)}, whose answer was lost, was carried out late, or somebody did the "

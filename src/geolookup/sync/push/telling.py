@@ -1,7 +1,7 @@
 """The words for a person: why a place is held, what is there now, and each choice with its command and its effect."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.state.edits.names import SiteNames
@@ -11,7 +11,7 @@ from geolookup.state.edits.outbox.operations import describe
 from geolookup.state.edits.outbox.payload import geolocation
 from geolookup.state.edits.outbox.row import OutboxRow
 from geolookup.state.edits.places.choosing import anew, offered
-from geolookup.state.edits.places.place import Content
+from geolookup.state.edits.places.place import Content, Place
 from geolookup.state.edits.places.reconcile import Hold
 
 _MOST_NAMED = 5
@@ -20,8 +20,12 @@ _MOST_NAMED = 5
 class Names:
     """The names of places in messages: the site's name if a person or a file gave one, and the number."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, places: Iterable[Place] = ()) -> None:
+        """Take the names; ``places`` have the numbers that they will have, and not those of the ledger."""
         self._sites = {local: name for name, local in SiteNames(ledger.database).locids().items()}
+        now = {place.id: place.number for place in places}
+        known = {number: place for number, place in ledger.outbox.numbers().items() if place not in now}
+        self._ours = {**known, **{number: place for place, number in now.items() if number is not None}}
         self._outbox = ledger.outbox
 
     @functools.cached_property
@@ -41,7 +45,7 @@ class Names:
 
     def is_free(self, number: int | None, kept: Kept) -> bool:
         """True if no other place of ours has a number."""
-        return not self._outbox.has_number(number, but=kept.place.id)
+        return number is None or self._ours.get(number, kept.place.id) == kept.place.id
 
     def of(self, kept: Kept) -> str:
         """A place in words."""

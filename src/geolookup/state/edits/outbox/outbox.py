@@ -213,15 +213,15 @@ class Outbox:
             require_sound(self._database)  # here, before a lookup stumbles over the number
         return found
 
-    def numbers(self) -> frozenset[int]:
-        """The numbers that are bound to places of ours."""
-        sql = f"SELECT number FROM places WHERE number IS NOT NULL AND {LIVING}"  # noqa: S608 - our names
-        return frozenset(number for (number,) in self._database.execute(sql))
+    def numbers(self) -> dict[int, int]:
+        """The numbers that are bound to places of ours, each with the place."""
+        sql = f"SELECT number, id FROM places WHERE number IS NOT NULL AND {LIVING}"  # noqa: S608 - our names
+        return dict(self._database.execute(sql))
 
-    def has_number(self, number: int | None, *, but: int | None = None) -> bool:
-        """True if a number is bound to a place of ours, other than the one with the id ``but``."""
-        sql = f"SELECT 1 FROM places WHERE number = ? AND id IS NOT ? AND {LIVING}"  # noqa: S608 - our names
-        return self._database.execute(sql, (number, but)).fetchone() is not None
+    def has_number(self, number: int) -> bool:
+        """True if a number is bound to a place of ours."""
+        sql = f"SELECT 1 FROM places WHERE number = ? AND {LIVING}"  # noqa: S608 - our names
+        return self._database.execute(sql, (number,)).fetchone() is not None
 
     # The history, and what is kept by name
 

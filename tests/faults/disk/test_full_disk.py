@@ -302,3 +302,19 @@ def test_where_the_default_state_cannot_be_written_a_command_fails_and_a_fallbac
     assert run_command(["8.8.8.8"]) == 0
     assert "\tUS\t" in capsys.readouterr().out
     assert not os.path.exists(default_home)
+
+
+def test_a_restore_on_a_full_disk_says_so_and_blames_no_backup(
+    small: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = os.path.join(small, "state")
+    publish(home, stamped(1))
+    Editor(home).create(country="DE", city="Bonn", latitude=50.7, longitude=7.1)
+    StateDirectory(home).edits.back_up()
+    monkeypatch.setenv("GEOLOOKUP_HOME", home)
+    fill(small, 16384)
+    assert run_command(["outbox", "restore"]) == exit_codes.FAILED
+    said = capsys.readouterr().err
+    assert "the disk is full: make room there" in said
+    assert "damaged" not in said
+    assert "--empty" not in said

@@ -142,6 +142,8 @@ def _problem(path: str, temporary: Edits, *, as_sealed: bool = False) -> str | N
             return f"{path}: is not a copy of edits.db"
         temporary.check(in_order=False, sealed=as_sealed)
     except StateError as error:
+        if files.FULL in str(error):
+            raise  # no copy fits, of whatever backup
         return str(error).replace(temporary.path, path).partition(": lookups go on")[0]
     return None
 

@@ -534,3 +534,14 @@ def test_a_choice_of_before_a_restore_is_not_offered_before_a_list_was_read(pers
     person("push")
     assert "done: update geolocation -2: the service has it" in person.said
     assert person.there == {-2: ("Potsdam", ["10.1.0.0"])}
+
+
+def test_a_restore_over_a_half_done_removal_names_the_blocks_that_nothing_puts_back(person: Person) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24", "10.3.0.0/24")
+    person("custom", "remove-block", locid, "10.1.0.0/24")
+    person.upstream.faults = ["", "before"]
+    person("push", exits=1)
+    person("outbox", "restore", "--empty", exits=3)
+    for block in ("10.2.0.0-10.2.0.255", "10.3.0.0-10.3.0.255"):
+        assert f"{block}: a removal took it from Berlin, DE (-1), and nothing here puts it back" in person.said
+    assert "10.1.0.0-10.1.0.255: a removal" not in person.said

@@ -207,7 +207,7 @@ def restore(backup: str | None, empty: bool, as_json: bool) -> int:
     \b
     Never copy a backup there by hand: what was sent since would be sent again. This looks for it at
     the service first. The file that was there is kept as edits.replaced.db. Exit status: 3 if
-    lookups lost anything.
+    lookups lost anything, or a half-done removal is not finished.
 
     \b
     Example: geolookup outbox restore
@@ -217,16 +217,18 @@ def restore(backup: str | None, empty: bool, as_json: bool) -> int:
     restored = restore_edits(state_directory(load_settings()), backup, empty=empty)
     if as_json:
         output.json_result(asdict(restored))
-        return HELD if restored.lost else DONE
+        return HELD if restored.lost or restored.owed else DONE
     for first, last, place in restored.lost:
         output.note(f"{first}-{last}: lookups no longer have {place}")
+    for first, last, place in restored.owed:
+        output.note(f"{first}-{last}: a removal took it from {place}, and nothing here puts it back: give it again")
     output.done(f"edits.db is now {'new and empty' if restored.source is None else f'a copy of {restored.source}'}")
     if restored.replaced is not None:
         output.done(f"the file that was there is {restored.replaced}")
     if restored.unfinished:
         edits = words.count(restored.unfinished, "edit")
         output.done(f"the next push looks at the service for {edits} that may have been sent")
-    return HELD if restored.lost else DONE
+    return HELD if restored.lost or restored.owed else DONE
 
 
 def _waiting(editor: Editor) -> list[OutboxRow]:

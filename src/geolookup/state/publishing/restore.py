@@ -17,8 +17,12 @@ from geolookup.state.base.marks import Begun
 from geolookup.state.base.sqlite import copy
 from geolookup.state.base.vrfs import layer_path, read_vrfs
 from geolookup.state.edits.outbox import seal
+from geolookup.state.edits.outbox.kept import OPEN
 from geolookup.state.edits.outbox.ledger import Ledger
+from geolookup.state.edits.outbox.payload import geolocation
 from geolookup.state.edits.outbox.row import OPEN_STATES, UNDER_WAY
+from geolookup.state.edits.places.place import in_order
+from geolookup.state.edits.places.reconcile import owed_blocks
 from geolookup.state.edits.store import Edits
 from geolookup.state.publishing.directory import StateDirectory
 
@@ -36,7 +40,8 @@ class Restored:
     it was made, so that its unfinished edits may have been sent; ``unfinished`` is how many those are. ``replaced`` is
     the path of the file that was there before, None if there was none. ``lost`` are the ranges of addresses that
     lookups answered from the edits that are gone: (first, last, the site and place that was, with its VRF, and that
-    which is there by now).
+    which is there by now). ``owed`` are blocks in the same form that a removal took from the service, and that it would
+    have put back: a service has no removal of one block.
     """
 
     source: str | None
@@ -44,6 +49,7 @@ class Restored:
     unfinished: int
     replaced: str | None
     lost: list[tuple[str, str, str]]
+    owed: list[tuple[str, str, str]]
 
 
 def restore(directory: StateDirectory, source: str | None = None, *, empty: bool = False) -> Restored:
@@ -57,7 +63,7 @@ def restore(directory: StateDirectory, source: str | None = None, *, empty: bool
     """
     with directory.locks.run(), directory.locks.publish():
         current = directory.current_or_none()
-        before = _answers(directory)
+        before, owed = _answers(directory), _owed(directory)
         temporary = Edits(directory.home, _TEMPORARY)
         try:
             chosen = None if empty else _copied(directory, temporary, source)
@@ -77,7 +83,24 @@ def restore(directory: StateDirectory, source: str | None = None, *, empty: bool
         for key, place in before.items()
         if after.get(key) != place
     ]
-    return Restored(source=chosen, pushed_since=pushed_since, unfinished=unfinished, replaced=replaced, lost=lost)
+    goes_on = _owed(directory)
+    owed = [each for each in owed if each not in goes_on]
+    return Restored(
+        source=chosen, pushed_since=pushed_since, unfinished=unfinished, replaced=replaced, lost=lost, owed=owed
+    )
+
+
+def _owed(directory: StateDirectory) -> list[tuple[str, str, str]]:
+    """The blocks that a removal took from the service and has not put back yet; none that damaged edits do not tell."""
+    found = []
+    with contextlib.suppress(StateError):
+        for kept in directory.local.ask(lambda ledger: ledger.read(OPEN)).values():
+            shown = kept.place.shown
+            for block in in_order(owed_blocks(kept.place) & (frozenset() if shown is None else shown.blocks)):
+                assert shown is not None
+                place = geolocation(kept.shown, shown).place_text()
+                found.append((block.startip, block.endip, f"{place or 'geolocation'} ({kept.shown})"))
+    return found
 
 
 def _answers(directory: StateDirectory) -> dict[tuple[str, str, str], str]:

@@ -545,3 +545,19 @@ def test_a_restore_over_a_half_done_removal_names_the_blocks_that_nothing_puts_b
     for block in ("10.2.0.0-10.2.0.255", "10.3.0.0-10.3.0.255"):
         assert f"{block}: a removal took it from Berlin, DE (-1), and nothing here puts it back" in person.said
     assert "10.1.0.0-10.1.0.255: a removal" not in person.said
+
+
+def test_a_drop_of_what_a_restore_put_in_doubt_keeps_the_edits_since(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    before = person.upstream.places[-1]
+    person("custom", "update", locid, "--city", "Potsdam")
+    person("push")
+    person("outbox", "restore", exits=None)
+    person.upstream.colleague_changes(-1, before, who="colleague")
+    person("custom", "add-block", locid, "10.2.0.0/24")
+    settle()
+    person("push", exits=3)
+    assert "older copy of the edits was put back" in person.said
+    person("outbox", "drop", 3)
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.2.0.0"])}

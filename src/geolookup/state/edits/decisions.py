@@ -13,7 +13,7 @@ from geolookup.state.base.clock import now_text
 from geolookup.state.edits.outbox.kept import Kept
 from geolookup.state.edits.outbox.payload import content_of, fields_of, values_of
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State
-from geolookup.state.edits.places.choosing import CHOICES, Choice, chosen, put_back
+from geolookup.state.edits.places.choosing import CHOICES, Choice, chosen, put_back, rebased
 from geolookup.state.edits.places.concluding import look_at
 from geolookup.state.edits.places.likeness import like
 from geolookup.state.edits.places.place import Intent, amended, without
@@ -45,6 +45,9 @@ def _choose(session: EditSession, row: OutboxRow, kept: Kept, hold: Hold, choice
         shown = {number: content for number, content in ((hold.number, hold.theirs), *hold.also) if content is not None}
         kept = session.ledger.not_made(kept, shown)
     place = chosen(kept.place, hold, choice)
+    if choice == "drop" and hold.reason == "doubted" and hold.theirs is not None:
+        since = tuple(each.intent for each in kept.pending if not each.attempts)  # the copy was put back
+        place = rebased(replace(place, intents=since), hold.theirs)
     if choice == "drop" and hold.reason == "not shown" and hold.theirs is not None:
         over = {*kept.rows} - {intent.id for intent in place.intents}
         session.ledger.note_stored(kept, hold.theirs, among=over, state=State.DONE, problem=None)

@@ -149,3 +149,19 @@ def test_a_name_that_somebody_wrote_for_another_is_no_form_of_it_if_that_is_stor
     person("push", exits=3)
     assert "has changed" in person.said
     assert person.upstream.places[number].as_fields()["city"] == "Kiel"
+
+
+def test_a_name_that_somebody_wrote_is_no_form_of_another_on_a_service_that_stores_names(person: Person) -> None:
+    person.has("10.4.0.0/24", city="Kiel", latitude=54.3)
+    person.creates("10.1.0.0/24", city="Bonn", latitude=50.74)
+    person("push")
+    place = person.upstream.places[-2]
+    renamed = {**place.as_fields(), "city": "Kiel"}
+    person.upstream.colleague_changes(-2, Place(tuple(renamed.values()), place.blocks), who="colleague")
+    settle()
+    person("sync", exits=3)
+    assert "stores city otherwise" not in person.said
+    person("outbox", "drop", 3)
+    person("push")
+    person("sync")
+    assert person.upstream.places[-2].as_fields()["city"] == "Kiel"

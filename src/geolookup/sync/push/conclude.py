@@ -215,9 +215,11 @@ def _learn(
 
     def is_doubtful(kept: Kept, sent: Values, found: Values) -> bool:
         """True if a form may be none: the answer may have named a wrong number, of another create of ours or of a
-        colleague's, or the service stores such a value as it is sent, so that somebody has changed it.
+        colleague's, or the service stores values of that field as they are sent, so that somebody has changed it.
         """
         changed = [at for at in range(len(sent)) if sent[at] != found[at]]
+        if any(map(forms.keeps, changed)):
+            return True
         if any(content.values[at] == sent[at] for content in contents.values() for at in changed):
             return True
         if (create := kept.place.creating) is None:

@@ -178,6 +178,10 @@ class Forms:
         way = _way(sent[at], found[at])
         return (at, way) in self._texts and not (isinstance(way, tuple) and self._was_stored(at, sent[at], sent[at]))
 
+    def keeps(self, at: int) -> bool:
+        """True if some value of a field was seen to be stored just as it was sent."""
+        return any(which == at and value and value in forms for (which, value), forms in self._stored.items())
+
     def _was_stored(self, at: int, sent: Any, stored: Any) -> bool:
         """True if this value of a field was seen to be stored so, and never just as it was sent."""
         forms = self._stored.get((at, sent), set())

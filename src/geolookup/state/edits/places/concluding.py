@@ -492,9 +492,8 @@ def _is_looked_for(place: Place, listed: Mapping[int, Content], forms: Forms) ->
         return False
     sent = [request.values for request in place.requests if request.values]
     found = None if place.number is None else listed.get(place.number)
-    was_shown = (
-        place.baseline is not None
-    )  # under that number: a person has decided on it, or somebody changed it since
+    # What a list has shown under that number, a person has decided on, or somebody changed it since.
+    was_shown = place.baseline is not None
     is_ours = found is not None and (was_shown or any(forms.same(values, found.values) for values in sent))
     return not (is_ours and _holds(place, listed, forms))
 

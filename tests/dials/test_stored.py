@@ -165,3 +165,24 @@ def test_a_name_that_somebody_wrote_is_no_form_of_another_on_a_service_that_stor
     person("push")
     person("sync")
     assert person.upstream.places[-2].as_fields()["city"] == "Kiel"
+
+
+def test_another_name_of_what_was_created_comes_to_rest_by_one_retry(person: Person) -> None:
+    person.upstream.dials = Dials(names=True)
+    person.has()  # Berlin, which is stored so
+    locid = person.creates("10.1.0.0/24", city="Köln", latitude=50.937531, longitude=6.960279)
+    person("push")
+    settle()
+    person("sync", exits=3)
+    edit = json.loads(person("outbox", "list", "--json"))[0]["id"]
+    person("outbox", "retry", edit)
+    person("push", exits=None)
+    settle()
+    person("sync")
+    assert json.loads(person("outbox", "list", "--json")) == []
+    person("custom", "update", locid, "--areacode", "0221")
+    person("push")
+    person.pushes_for_all_to_see()
+    assert len(person.there) == 2
+    person.creates("10.2.0.0/24", city="Köln", latitude=50.937531, longitude=6.960279, postalcode="50667")
+    person.pushes_for_all_to_see()  # it is known by now

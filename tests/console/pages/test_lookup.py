@@ -354,6 +354,7 @@ def test_the_bars_of_shares_begin_at_one_line_and_stay_in_their_table(
     tab.get_by_label("A log, a list or a mail").set_input_files(log)
     tab.get_by_role("button", name="Locate its addresses").click()
     bars = tab.get_by_role("region", name="Cities by addresses").get_by_role("meter")
+    bars.first.wait_for()  # a click goes on before the answer is there
     boxes = [bars.nth(number).bounding_box() for number in range(bars.count())]
     tab.set_viewport_size({"width": 1280, "height": 720})
     assert len(boxes) == 2

@@ -31,6 +31,8 @@ from geolookup.model.types import PROVISIONAL_LOCID
 from geolookup.sites.undo import undo
 from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.row import State
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.restore import restore
 from tests.state.edits.editing import BERLIN, DEFAULTS, acknowledge, content, located, put
 from tests.support.data.states import place, publish
 
@@ -202,6 +204,17 @@ def test_a_changed_number_of_the_services_is_an_error_of_ours(editor: Editor, ho
         database.commit()
     with pytest.raises(EditsDamagedError, match=r"places .* is damaged.*geolookup outbox restore"):
         editor.add_block(-1, "10.20.0.0/16")
+
+
+@pytest.mark.parametrize("column", ["seen", "made", "before"])
+def test_a_changed_counter_of_a_place_is_an_error_of_ours(editor: Editor, home: str, column: str) -> None:
+    editor.create(**BERLIN)
+    path = Path(home, "edits.db")
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute(f"UPDATE places SET {column} = ?", (b"\xff",))
+        database.commit()
+    with pytest.raises(EditsDamagedError, match=rf"places .* is damaged \({column} is not a number\)"):
+        restore(StateDirectory(home), str(path))
 
 
 @pytest.mark.parametrize(

@@ -174,6 +174,9 @@ def _kept(columns: Mapping[str, Any], rows: Mapping[int, OutboxRow], requests: I
         for name, value in (("number", found["number"]), ("lost", lost)):
             if value is not None and not (type(value) is int and value < 0):
                 raise ValueError(f"{name} is not a number below zero")
+        for name in ("seen", "made", "before"):
+            if type(found[name]) not in (int, type(None)):
+                raise ValueError(f"{name} is not a number")
         place = Place(
             lost=lost if rows or requests else None,
             intents=tuple(row.intent for row in rows.values()),

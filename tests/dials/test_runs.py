@@ -50,6 +50,7 @@ def test_on_a_plain_service_all_is_exact_and_nothing_waits_for_a_person(seed: in
         (900033, "copied restore"),
         (1000011, "lost twice"),
         (2000444, "reuse"),
+        (7300000, "copied reuse"),
     ],
 )
 def test_what_once_went_wrong(seed: int, names: str) -> None:

@@ -36,17 +36,28 @@ def answered(place: Place, *, number: int | None = None, taken: Collection[int] 
 def is_another(place: Place, content: Content, forms: Forms) -> bool:
     """True if what a number shows is something else than this place was, or was asked to be.
 
-    It shares no block with it or, if one of the two has none, not its country, city and coordinates. Who has but some
-    of its blocks, and has never had its city or a coordinate, may have taken these over: those of a moment between two
-    requests are some.
+    It shares no block with it or, if one of the two has none, not its country, city and coordinates: what has blocks is
+    held against what the place had last. Who has but some of its blocks, and has never had its city or a coordinate,
+    may have taken these over: those of a moment between two requests are some.
     """
     whole = {each.blocks for each in (place.baseline, place.acknowledged) if each is not None}
     was = list(place.was())
     shared = {each.blocks & content.blocks for each in was} - {frozenset()}
     if shared & whole or (shared and any(forms.akin(each.values, content.values) for each in was)):
         return False
-    bare = (each for each in was if not (each.blocks and content.blocks))
+    bare = (each for each in _last(place) if not each.blocks) if content.blocks else was
     return not any(forms.identical(each.values, content.values) for each in bare)
+
+
+def _last(place: Place) -> Iterator[Content]:
+    """What a place had last, as far as the service said so, and what may have become of it since."""
+    known = max((at for at, each in enumerate(place.requests) if each.known), default=-1)
+    newest = None if known < 0 else place.requests[known]
+    last = place.at_service if newest is None else newest.applied(newest.before) or newest.before
+    yield from () if last is None else (last,)
+    for request in place.requests[known + 1 :]:
+        if (after := request.applied(request.before)) is not None:
+            yield after
 
 
 def look_at(place: Place, content: Content | None, forms: Forms, *, conclusive: bool) -> Look:

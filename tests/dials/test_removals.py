@@ -3,6 +3,7 @@
 import json
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -376,3 +377,68 @@ def test_a_block_that_came_back_and_is_removed_here_goes_after_a_retry_of_what_w
     person("sync")
     person("push")
     assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
+
+
+@pytest.mark.parametrize("colleague", ["puts it back", "changes a field"])
+def test_a_half_done_removal_that_is_held_and_dropped_puts_back_what_it_took_besides(
+    person: Person, colleague: str
+) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    person("custom", "remove-block", locid, "10.1.0.0/24")
+    if colleague == "changes a field":
+        person("custom", "update", locid, "--areacode", "030")
+        person.upstream.faults = ["", "", "before"]
+    else:
+        person.upstream.faults = ["", "before"]
+    person("push", exits=1)
+    place = person.upstream.places[-1]
+    if colleague == "changes a field":
+        theirs = Place(tuple({**place.as_fields(), "areacode": "040"}.values()), place.blocks)
+    else:
+        theirs = Place(place.fields, frozenset({("10.1.0.0", "10.1.0.255")}))
+    person.upstream.colleague_changes(-1, theirs, who="colleague")
+    settle()
+    person("push", exits=3)
+    held = [row["id"] for row in json.loads(person("outbox", "list", "--json")) if row["state"] == "held"]
+    person("outbox", "drop", held[0])
+    person("push", exits=None)
+    settle()
+    person("sync", exits=None)
+    assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.2.0.0"])}
+    assert person.looks_up("10.1.0.1", "10.2.0.1") == [-1, -1]
+
+
+def test_a_half_done_removal_that_was_refused_and_is_dropped_is_given_up(person: Person) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    person("custom", "remove-block", locid, "10.1.0.0/24")
+    person.upstream.faults = ["", "refused"]
+    person("push", exits=3)
+    person("outbox", "drop", 4)
+    person("push")
+    settle()
+    person("sync")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.2.0.0"])}
+
+
+@pytest.mark.parametrize("how", ["state", "outbox"])
+def test_a_restore_in_the_middle_of_a_removal_waits_for_a_person_who_gets_the_other_blocks_back(
+    person: Person, tmp_path: Path, home: str, how: str
+) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24", "10.3.0.0/24")
+    person("custom", "remove-block", locid, "10.1.0.0/24")
+    person("state", "backup", tmp_path / "backup")
+    person.upstream.faults = ["", "before"]
+    person("push", exits=1)
+    if how == "state":
+        person("state", "restore", tmp_path / "backup", "--replace", exits=None)
+    else:
+        Path(home, "edits.db").unlink()
+        person("outbox", "restore", exits=None)
+    settle()
+    person("push", exits=3)
+    assert "older copy of the edits was put back" in person.said
+    person("outbox", "retry", 5)
+    person("push")
+    settle()
+    person("sync")
+    assert person.there == {-1: ("Berlin", ["10.2.0.0", "10.3.0.0"])}

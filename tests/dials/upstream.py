@@ -75,8 +75,9 @@ class Upstream:
     ``faults`` say what the next writes meet, whatever the dials are: "" nothing, "before", "after" and "error" a lost
     answer, "conflict" 409 and "not found" 404 after the work, "as -7" an answer that names this number after the work,
     "busy" 429 before it, "busy after" 429 after it, "later" a yes at once and the work at `settle`, "after later" a
-    lost answer and the work at `settle`, "missing" 404 of a replica that is behind. ``log`` has every write that was
-    applied, ``lists`` how many complete lists were answered, ``requests`` how many requests came.
+    lost answer and the work at `settle`, "missing" 404 of a replica that is behind, "refused" 422 before the work.
+    ``log`` has every write that was applied, ``lists`` how many complete lists were answered, ``requests`` how many
+    requests came.
     `handle` is the whole of its interface for clients; colleagues act by the methods named so.
     """
 
@@ -264,6 +265,8 @@ class Upstream:
             if how == "after later":
                 raise LostError
             return _answer(200, {"totalMatchingBlocks": 0, "customerDefinedMatchingBlocks": 0})
+        if how == "refused":
+            return _problem(422, "refused")
         if how == "missing":
             return _problem(404, "unknown-geolocation")
         answer = apply() if how != "before" else None

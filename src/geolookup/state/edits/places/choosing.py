@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias
 from msgspec.structs import replace
 
 from geolookup.state.edits.places.place import (
+    Blocks,
     Content,
     Intent,
     Place,
@@ -18,6 +19,8 @@ from geolookup.state.edits.places.reconcile import (
     Hold,
     Reason,
     conflicting,
+    half_done,
+    lost_besides,
     owed_blocks,
     promised_blocks,
     strange_blocks,
@@ -73,7 +76,9 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
         case "retry" if hold.reason == "refused":
             return replace(place, refused=None, doubted=False)
         case "retry" if hold.reason == "doubted":  # a person knows now what is there
-            return replace(rebased(place, hold.theirs), doubted=False)
+            again = replace(rebased(place, hold.theirs), doubted=False)
+            back = frozenset() if hold.theirs is None else lost_besides(place, hold.theirs)
+            return replace(again, intents=(*again.intents, *_added(again, back)))
         case "retry":
             return anew(place) if hold.theirs is None else _restored(place, hold.theirs)
         case "drop" if hold.reason == "refused":
@@ -81,7 +86,7 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
         case "drop" if hold.reason == "not shown" and hold.theirs is not None:
             said_yes = [request for request in place.requests if request.known]
             left = tuple(each for each in place.intents if not any(request.concerns(each) for request in said_yes))
-            return rebased(replace(place, intents=left, requests=(), owed=frozenset(), doubted=False), hold.theirs)
+            return rebased(replace(place, intents=left, requests=(), owed=_back(place, hold.theirs)), hold.theirs)
         case "drop":
             theirs = hold.theirs if hold.reason == "doubted" else None  # else there is nothing, or another's
             return replace(_unbound(place), number=None if theirs is None else place.number, baseline=theirs)
@@ -90,12 +95,24 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
 def _refused(place: Place) -> list[int]:
     """The numbers of the edits that the service refused: all of a create, else those that it did not do before."""
     known = place.acknowledged
+    half = [] if known is None else half_done(place, known)
     return [
         intent.id
         for intent in place.intents
         if known is None
-        or ((place.refused is None or place.refused.concerns(intent)) and intent.applied(known) != known)
+        or (
+            (place.refused is None or place.refused.concerns(intent))
+            and (intent.applied(known) != known or intent in half)
+        )
     ]
+
+
+def _back(place: Place, theirs: Content) -> Blocks:
+    """The blocks that come back as the acknowledged edits are given up: those of a removal that is half done."""
+    half = half_done(place, theirs)
+    wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | owed_blocks(place)))
+    given_up = frozenset().union(*(intent.takes for intent in half))
+    return owed_blocks(place) & (given_up | wanted.blocks) - theirs.blocks if half and wanted else frozenset()
 
 
 def anew(place: Place) -> Place:
@@ -134,7 +151,6 @@ def rebased(place: Place, theirs: Content | None) -> Place:
 
 def _restored(place: Place, theirs: Content) -> Place:
     """A place of which all that was acknowledged, and is not there, is wanted anew."""
-    newest = max((intent.id for intent in place.intents), default=0)
     again = rebased(replace(place, requests=(), owed=frozenset()), theirs)
     wanted = again.shown
     if wanted is None:
@@ -142,7 +158,7 @@ def _restored(place: Place, theirs: Content) -> Place:
     taken = frozenset().union(*(intent.takes for intent in place.intents))
     promised = promised_blocks(place)
     lost = (promised | owed_blocks(place)) - taken - wanted.blocks
-    extra = (Intent(id=newest, what="add_block", base=theirs, new=block) for block in in_order(lost))
+    extra = _added(again, lost)
     # What was given and is taken again is but taken: it was there, and may be again.
     left = (each for each in again.intents if each.what != "add_block" or each.new not in promised - wanted.blocks)
     return replace(again, intents=(*left, *extra))
@@ -165,6 +181,11 @@ def put_back(place: Place) -> Place:
     back = owed_blocks(place)
     if not back or any(intent.takes for intent in place.intents):
         return place
-    newest = max((intent.id for intent in place.intents), default=0)
-    extra = (Intent(id=newest, what="add_block", base=place.acknowledged, new=block) for block in in_order(back))
+    extra = _added(place, back)
     return replace(place, intents=(*place.intents, *extra), baseline=place.at_service, owed=frozenset())
+
+
+def _added(place: Place, blocks: Blocks) -> list[Intent]:
+    """An edit for each of these blocks that gives it to a place."""
+    newest = max((intent.id for intent in place.intents), default=0)
+    return [Intent(id=newest, what="add_block", base=place.acknowledged, new=block) for block in in_order(blocks)]

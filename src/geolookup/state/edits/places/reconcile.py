@@ -99,6 +99,8 @@ def reconcile(place: Place, look: Look) -> Decision:
     # Else an edit that somebody took back would be sent again with the next; what shall go may lack anything.
     if place.deleted or (wanted is not None and lacking(place, theirs)):
         return Hold("not shown", theirs, _number(place)) if look.conclusive else Wait("conclusive")
+    if lost_besides(place, theirs):
+        return Hold("doubted", theirs, _number(place)) if look.conclusive else Wait("conclusive")
     if theirs == wanted:
         return Done(theirs) if look.conclusive else Wait("shown")
     if conflicting(place, theirs):
@@ -224,6 +226,24 @@ def _owed_and_promised(place: Place) -> tuple[Blocks, _Promised]:
 def owed_blocks(place: Place) -> Blocks:
     """The blocks that a delete-all of ours took, and that must be put back unless an intent takes them."""
     return _owed_and_promised(place)[0]
+
+
+def half_done(place: Place, theirs: Content) -> list[Intent]:
+    """The removals for which the newest delete-all was sent, if blocks lack that it took besides."""
+    back = owed_blocks(place)
+    wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | back))
+    if wanted is None or not back & wanted.blocks - theirs.blocks:
+        return []
+    *_, before, _ = [-1, -1, *(each.upto for each in place.requests if each.what == "clear")]
+    return [intent for intent in place.intents if intent.takes and intent.id > before]
+
+
+def lost_besides(place: Place, theirs: Content) -> Blocks:
+    """The blocks that lack besides those which an older copy of the edits takes: a newer one may be half done."""
+    is_wanted = target(place.intents, theirs) is not None
+    taking = [intent for intent in place.intents if intent.takes] if place.doubted and is_wanted else []
+    taken = frozenset().union(*(intent.takes for intent in taking))
+    return frozenset() if taken & theirs.blocks else _seen(taking) - taken - theirs.blocks
 
 
 def void_blocks(place: Place) -> Blocks:

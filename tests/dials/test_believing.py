@@ -102,7 +102,7 @@ def test_what_a_dropped_create_makes_late_is_told(person: Person) -> None:
     person("outbox", "drop", 1)
     person.upstream.colleague_creates(EQUAL, who=CLIENT)
     person("sync", exits=3)
-    assert "geolocation -2 is the same as a create that was given up" in person.said
+    assert "geolocation -2 (Berlin, DE) is the same as a create that was given up from here, or like it" in person.said
 
 
 def test_what_a_create_that_was_sent_again_makes_late_is_told_though_it_is_stored_as_never_before(

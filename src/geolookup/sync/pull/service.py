@@ -250,11 +250,13 @@ def _hold_against(pull: Pull, cache: Cache, start: Start, report: PullReport, *,
 def _look_for_twins(pull: Pull, cache: Cache, report: PullReport) -> None:
     """Every pull looks, since a delayed request may land after everything else."""
     report.twins = late_twins(pull.directory, cache)
+    shown = {place.locid: place.place_text() for place in cache.custom()} if report.twins else {}
     for twin in report.twins:
+        what = shown[twin["locid"]] or "without a name"
         of = "a create that was given up" if twin["twin_of"] is None else f"geolocation {twin['twin_of']}"
         report.warnings.append(
-            f"geolocation {twin['locid']} is the same as {of} from here, and came with it or later: a request may have "
-            "been applied twice. If it is nobody's: "
+            f"geolocation {twin['locid']} ({what}) is the same as {of} from here, or like it, and came with it or "
+            "later: a request may have been applied twice. If it is nobody's: "
             f"geolookup custom delete {twin['locid']}; if it is wanted: geolookup outbox keep {twin['locid']}"
         )
 

@@ -466,3 +466,22 @@ def test_a_create_that_was_answered_with_404_after_its_work_makes_no_twin(person
     person("outbox", "adopt", 1, -1)
     person("push")
     assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.2.0.0", "172.16.0.0"])}
+
+
+def test_what_was_gone_and_made_anew_is_told_if_it_is_there_again(person: Person) -> None:
+    person.has("10.3.0.0/24")
+    place = person.upstream.places[-1]
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    settle()
+    person("sync", exits=None)
+    person.creates("10.3.0.0/24")
+    person.pushes_for_all_to_see()
+    assert person.there == {-2: ("Berlin", ["10.3.0.0"])}
+    person.upstream.fail_over({-1: place, -2: person.upstream.places[-2]})
+    settle()
+    person("sync", exits=3)
+    again = "geolocation -1 (Berlin, DE with 10.3.0.0-10.3.0.255) was gone from the service, and is there again"
+    assert again in person.said
+    person("custom", "delete", -1)
+    person.pushes_for_all_to_see()
+    assert person.there == {-2: ("Berlin", ["10.3.0.0"])}

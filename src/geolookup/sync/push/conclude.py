@@ -14,7 +14,7 @@ from geolookup.state.edits.outbox.kept import NAMED, OPEN, Kept
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.payload import content_of, values_of
 from geolookup.state.edits.outbox.row import OutboxRow, State
-from geolookup.state.edits.places.concluding import concluded, recognised
+from geolookup.state.edits.places.concluding import concluded, is_another, recognised
 from geolookup.state.edits.places.likeness import Forms, like, may_be_stored
 from geolookup.state.edits.places.place import Content, Place, Request, Values, said
 from geolookup.state.edits.places.reconcile import promised_blocks
@@ -123,7 +123,26 @@ def conclude(
             continue
         findings.warnings.append(words)
     findings.warnings += words_of_forms(learned, names)
+    if asked_freely:
+        _tell_again(ledger, contents, forms, names, findings)
     return findings
+
+
+def _tell_again(
+    ledger: Ledger, contents: Mapping[int, Content], forms: Forms, names: Names, findings: Findings
+) -> None:
+    """Tell that something is there again which was over, and may have been made anew since."""
+    for kept in ledger.over():
+        number, was = kept.gone, replace(kept.place, baseline=kept.last)
+        shown = None if number is None else contents.get(number)
+        if number is None or shown is None or not names.is_free(number, kept) or is_another(was, shown, forms):
+            continue
+        words = (
+            f"geolocation {number} ({words_of(shown)}) was gone from the service, and is there again: if it is not "
+            f"wanted, `geolookup custom delete {number}`"
+        )
+        findings.told.append(ledger.outbox.notice(0, kept.place.id, number, words))
+        ledger.forget_last(kept.place.id)
 
 
 def _tell_back(kept: Kept, place: Place, names: Names, findings: Findings) -> None:

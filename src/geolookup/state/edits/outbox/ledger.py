@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from geolookup.model.types import is_provisional
-from geolookup.state.edits.outbox.kept import LIVING, OPEN, Kept, column, read_over, read_places
+from geolookup.state.edits.outbox.kept import LIVING, NAMED, OPEN, Kept, column, read_over, read_places
 from geolookup.state.edits.outbox.outbox import UPSTREAM_URL, Outbox
 from geolookup.state.edits.outbox.payload import fields_of, geolocation, written
 from geolookup.state.edits.outbox.row import PERSON_STATES, UNDER_WAY, OutboxRow, State, decoded
@@ -53,6 +53,15 @@ class Ledger:
     def last_of(self, place: int) -> Content | None:
         """What a place was that is gone from the service; None if it is not gone, or nothing is known of it."""
         return next((kept.last for kept in self.read("id = ?", (place,)).values()), None)
+
+    def over(self) -> Iterator[Kept]:
+        """The places that are over, and that no name stands for: each with what it was, and the number that it had."""
+        where = f"number IS NULL AND last IS NOT NULL AND lost IS NOT NULL AND NOT ({NAMED} OR {OPEN})"
+        yield from self.read(where).values()
+
+    def forget_last(self, place: int) -> None:
+        """Forget what a place was that is over: it was told that this is there again."""
+        update(self.database, "places", place, {"last": None})
 
     def forms(self) -> Forms:
         """How the service stores what it is sent."""

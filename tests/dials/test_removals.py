@@ -437,6 +437,8 @@ def test_a_restore_in_the_middle_of_a_removal_waits_for_a_person_who_gets_the_ot
     settle()
     person("push", exits=3)
     assert "older copy of the edits was put back" in person.said
+    person("sync", exits=3)
+    assert person.looks_up("10.1.0.1", "10.2.0.1", "10.3.0.1") == [1, -1, -1]
     person("outbox", "retry", 5)
     person("push")
     settle()

@@ -14,6 +14,7 @@ from geolookup.state.edits.places.reconcile import (
     Hold,
     Look,
     Send,
+    lost_besides,
     owed_blocks,
     promised_blocks,
     reconcile,
@@ -281,7 +282,8 @@ def holders(refused: Request | None, listed: Mapping[int, Content]) -> tuple[tup
 
 def over(place: Place, listed: Content) -> Place:
     """A place over what a list has of it: what is open, owed or acknowledged stays, and all else is as it is there."""
-    return replace(place, baseline=replace(listed, blocks=listed.blocks | owed_blocks(place) | promised_blocks(place)))
+    kept = owed_blocks(place) | promised_blocks(place) | lost_besides(place, listed)
+    return replace(place, baseline=replace(listed, blocks=listed.blocks | kept))
 
 
 def _shown(place: Place, theirs: Content, listed: Content) -> Place:

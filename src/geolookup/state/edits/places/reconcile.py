@@ -240,8 +240,9 @@ def half_done(place: Place, theirs: Content) -> list[Intent]:
 
 def lost_besides(place: Place, theirs: Content) -> Blocks:
     """The blocks that lack besides those which an older copy of the edits takes: a newer one may be half done."""
-    is_wanted = target(place.intents, theirs) is not None
-    taking = [intent for intent in place.intents if intent.takes] if place.doubted and is_wanted else []
+    if not place.doubted or target(place.intents, theirs) is None:
+        return frozenset()
+    taking = [intent for intent in place.intents if intent.takes]
     taken = frozenset().union(*(intent.takes for intent in taking))
     return frozenset() if taken & theirs.blocks else _seen(taking) - taken - theirs.blocks
 

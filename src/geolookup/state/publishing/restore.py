@@ -166,7 +166,7 @@ def _problem(path: str, temporary: Edits, *, as_sealed: bool = False) -> str | N
         temporary.check(in_order=False, sealed=as_sealed)
     except StateError as error:
         if files.FULL in str(error):
-            raise  # no copy fits, of whatever backup
+            raise  # there is no room for any other backup either
         return str(error).replace(temporary.path, path).partition(": lookups go on")[0]
     return None
 

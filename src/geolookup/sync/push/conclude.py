@@ -16,7 +16,7 @@ from geolookup.state.edits.outbox.payload import content_of, values_of
 from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.state.edits.places.concluding import concluded, is_another, recognised
 from geolookup.state.edits.places.likeness import Forms, like, may_be_stored
-from geolookup.state.edits.places.place import Content, Place, Request, Values, said
+from geolookup.state.edits.places.place import Content, Place, Request, Values, filled
 from geolookup.state.edits.places.reconcile import promised_blocks
 from geolookup.state.generations.cache import digest
 from geolookup.sync.push.telling import Names, why_held, words_of
@@ -283,7 +283,7 @@ def learn(
     if _is_exact(kept, newest):
         return None
     made = place.creating.values if place.baseline is None and place.creating is not None else ()
-    by_create = {at for at, value in said(made) if sent[at] == value}
+    by_create = {at for at, value in filled(made) if sent[at] == value}
     touched = {} if newest.before is None else newest.touched
     before = [each.before.values for each in place.requests if each.before is not None]
     if not any(row.stored is not None and values_of(row.stored) == found for row in kept.rows.values()):

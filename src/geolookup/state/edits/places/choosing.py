@@ -20,7 +20,7 @@ from geolookup.state.edits.places.reconcile import (
     Reason,
     conflicting,
     half_done,
-    lost_besides,
+    others_missing,
     owed_blocks,
     promised_blocks,
     strange_blocks,
@@ -77,7 +77,7 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
             return replace(place, refused=None, doubted=False)
         case "retry" if hold.reason == "doubted":  # a person knows now what is there
             again = replace(rebased(place, hold.theirs), doubted=False)
-            back = frozenset() if hold.theirs is None else lost_besides(place, hold.theirs)
+            back = frozenset() if hold.theirs is None else others_missing(place, hold.theirs)
             return replace(again, intents=(*again.intents, *_added(again, back)))
         case "retry":
             return anew(place) if hold.theirs is None else _restored(place, hold.theirs)

@@ -14,7 +14,7 @@ from geolookup.state.edits.places.reconcile import (
     Hold,
     Look,
     Send,
-    lost_besides,
+    others_missing,
     owed_blocks,
     promised_blocks,
     reconcile,
@@ -46,12 +46,12 @@ def is_another(place: Place, content: Content, forms: Forms) -> bool:
     shared = {each.blocks & content.blocks for each in was} - {frozenset()}
     if shared & whole or (shared and any(forms.akin(each.values, content.values) for each in was)):
         return False
-    bare = (each for each in _last(place) if not each.blocks) if content.blocks else was
+    bare = (each for each in _latest(place) if not each.blocks) if content.blocks else was
     return not any(forms.identical(each.values, content.values) for each in bare)
 
 
-def _last(place: Place) -> Iterator[Content]:
-    """What a place had last, as far as the service said so, and what may have become of it since."""
+def _latest(place: Place) -> Iterator[Content]:
+    """The content that the service acknowledged last, and that after each request since, whose outcome is unknown."""
     known = max((at for at, each in enumerate(place.requests) if each.known), default=-1)
     newest = None if known < 0 else place.requests[known]
     last = place.at_service if newest is None else newest.applied(newest.before) or newest.before
@@ -75,7 +75,7 @@ def recognised(place: Place, content: Content, forms: Forms) -> Content:
     values = content.values
     for request in place.requests:  # if several may have been stored so, the newest one's words count
         words = forms.as_sent(request.values, content.values) if request.values else ()
-        for at, sent in request.says.items():
+        for at, sent in request.sets.items():
             if words[at] == sent:
                 values = (*values[:at], sent, *values[at + 1 :])
     for intent in place.intents:
@@ -164,7 +164,7 @@ class Matching:
                 numbers.append(place.id)
 
     def contents(self, number: int) -> Iterator[Content]:
-        """What a number shows, and what a list brought under it, before that was edited."""
+        """The content that a list has under a number, and its earlier contents if a person has edited it since."""
         yield self.listed[number]
         if number in self.born:
             yield from self.born[number].was()
@@ -282,7 +282,7 @@ def holders(refused: Request | None, listed: Mapping[int, Content]) -> tuple[tup
 
 def over(place: Place, listed: Content) -> Place:
     """A place over what a list has of it: what is open, owed or acknowledged stays, and all else is as it is there."""
-    kept = owed_blocks(place) | promised_blocks(place) | lost_besides(place, listed)
+    kept = owed_blocks(place) | promised_blocks(place) | others_missing(place, listed)
     return replace(place, baseline=replace(listed, blocks=listed.blocks | kept))
 
 

@@ -52,7 +52,7 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
         if self.what != "update":
             return {}
         if self.base is None:
-            return dict(said(self.values))
+            return dict(filled(self.values))
         return {at: value for at, value in enumerate(self.values) if value != self.base.values[at]}
 
     @property
@@ -101,7 +101,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return {at: value for at, value in enumerate(self.values) if value != self.before.values[at]}
 
     @property
-    def says(self) -> dict[int, Any]:
+    def sets(self) -> dict[int, Any]:
         """The values that it is sent for, by the position of their field."""
         return self.touched if self.what == "put" else dict(enumerate(self.values))
 
@@ -216,8 +216,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
                 yield after
 
 
-def said(values: Values) -> Iterator[tuple[int, Any]]:
-    """The values that a create says, by position: a field that it leaves empty may be whatever others write."""
+def filled(values: Values) -> Iterator[tuple[int, Any]]:
+    """The values that a create sets, by position: the fields that it leaves empty may be filled in by others."""
     return ((at, value) for at, value in enumerate(values) if value not in ("", None))
 
 
@@ -235,7 +235,7 @@ def target(intents: Iterable[Intent], content: Content | None) -> Content | None
     for intent in intents:
         if intent.what == "create":
             values = [*(values if is_there else intent.values)]
-            for at, value in said(intent.values):
+            for at, value in filled(intent.values):
                 values[at] = value
             is_there = True
         elif intent.what == "delete":

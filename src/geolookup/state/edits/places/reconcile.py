@@ -14,8 +14,8 @@ from geolookup.state.edits.places.place import (
     Intent,
     Place,
     Request,
+    filled,
     in_order,
-    said,
     strays,
     target,
 )
@@ -99,7 +99,7 @@ def reconcile(place: Place, look: Look) -> Decision:
     # Else an edit that somebody took back would be sent again with the next; what shall go may lack anything.
     if place.deleted or (wanted is not None and lacking(place, theirs)):
         return Hold("not shown", theirs, _number(place)) if look.conclusive else Wait("conclusive")
-    if lost_besides(place, theirs):
+    if others_missing(place, theirs):
         return Hold("doubted", theirs, _number(place)) if look.conclusive else Wait("conclusive")
     if theirs == wanted:
         return Done(theirs) if look.conclusive else Wait("shown")
@@ -200,7 +200,7 @@ def _owed_and_promised(place: Place) -> tuple[Blocks, _Promised]:
     for request in place.requests:
         match request.what:
             case "create" if request.known:
-                values = {at: (frozenset({value}), request.upto) for at, value in said(request.values)}
+                values = {at: (frozenset({value}), request.upto) for at, value in filled(request.values)}
             case "put":
                 for at, value in request.touched.items():
                     if request.known:
@@ -229,7 +229,7 @@ def owed_blocks(place: Place) -> Blocks:
 
 
 def half_done(place: Place, theirs: Content) -> list[Intent]:
-    """The removals for which the newest delete-all was sent, if blocks lack that it took besides."""
+    """The removals for which the newest delete-all was sent, if it also took blocks that have not been put back."""
     back = owed_blocks(place)
     wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | back))
     if wanted is None or not back & wanted.blocks - theirs.blocks:
@@ -238,8 +238,8 @@ def half_done(place: Place, theirs: Content) -> list[Intent]:
     return [intent for intent in place.intents if intent.takes and intent.id > before]
 
 
-def lost_besides(place: Place, theirs: Content) -> Blocks:
-    """The blocks that lack besides those which an older copy of the edits takes: a newer one may be half done."""
+def others_missing(place: Place, theirs: Content) -> Blocks:
+    """The other blocks that are missing together with those that a restored edit removes: it may be half done."""
     if not place.doubted or target(place.intents, theirs) is None:
         return frozenset()
     taking = [intent for intent in place.intents if intent.takes]

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sqlite3
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -1061,3 +1062,26 @@ def test_a_drop_of_what_the_service_lost_keeps_the_edits_that_were_never_sent(pe
         assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.3.0.0"])}
         assert person.upstream.places[-1].as_fields()["areacode"] == "030"
         assert person.looks_up("10.3.0.1") == [-1]
+
+
+def test_a_push_opens_the_edits_few_times_and_sends_several_edits_of_a_place_by_one_request(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, opened = sqlite3.connect, []
+
+    def connect(path: Any, *given: Any, **options: Any) -> sqlite3.Connection:
+        opened.append(str(path))
+        return real(path, *given, **options)
+
+    locid = person.creates()
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    before = person.upstream.requests
+    person("push")
+    assert 0 < sum("edits.db" in path for path in opened) <= 12
+    assert person.upstream.requests - before == 2  # a list, and the create
+    settle()
+    for option, value in (("--city", "Bonn"), ("--areacode", "0228"), ("--postalcode", "53111")):
+        person("custom", "update", locid, option, value)
+    before = person.upstream.requests
+    person("push")
+    assert person.upstream.requests - before == 2  # a look, and one update

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -60,10 +60,10 @@ def state(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
     publish(home, [place(1, "10.0.0.0/8"), place(-3, "10.8.0.0/16", latitude=1.0, longitude=2.0)])
 
 
-def command(*words: object, python: Sequence[str] = (sys.executable,), **options: Any) -> subprocess.Popen[bytes]:
+def command(*words: object, **options: Any) -> subprocess.Popen[bytes]:
     """A command, in a process of its own."""
     return subprocess.Popen(
-        [*python, "-m", "geolookup", *map(str, words)],
+        [sys.executable, "-m", "geolookup", *map(str, words)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -89,14 +89,18 @@ def signalled(where: str, *words: object, before: bool = True) -> str:
     )
 
 
+def waits(process: subprocess.Popen[bytes]) -> bool:
+    """Whether a process waits for something: Python may overlook a signal just before that, until the wait ends."""
+    return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+
 def read_all(process: subprocess.Popen[bytes], text: bytes) -> None:
     """Have a process read this from its standard input, and wait for more."""
     assert process.stdin is not None
     process.stdin.write(text)
     process.stdin.flush()
     left = array.array("i", [1])
-    stat = Path(f"/proc/{process.pid}/stat")
-    while left[0] or stat.read_text().rpartition(")")[2].split()[0] != "S":
+    while left[0] or not waits(process):
         time.sleep(0.01)
         fcntl.ioctl(process.stdin.fileno(), termios.FIONREAD, left)
 
@@ -260,6 +264,8 @@ class Interrupting(Upstream):
         """Answer a request, or interrupt who sent it."""
         if self.client is not None and self.is_it(method, target):
             client, self.client = self.client, None
+            while not waits(client):  # for the answer
+                time.sleep(0.01)
             client.send_signal(self.number)
             client.wait(60)
         return super().handle(method, target, headers, body)
@@ -290,7 +296,7 @@ def interrupted(
 ) -> str:
     """What a command says that the service interrupts at such a request."""
     upstream.is_it, upstream.number = at, number
-    upstream.client = process = command(*words, python=forked())
+    upstream.client = process = command(*words)  # no fork: another process waits for that
     return said(process, number)
 
 

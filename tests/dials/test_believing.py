@@ -80,7 +80,10 @@ def test_capitals_that_a_colleague_changed_are_a_conflict_though_the_service_cha
     fields = tuple((place.as_fields() | {"city": "BeRLiN"}).values())
     person.upstream.colleague_changes(-1, Place(fields, place.blocks), who="colleague")
     person("push", exits=3)
-    assert "since the edit was made: it has BeRLiN" in person.said
+    assert (
+        "since the edit was made: it has BeRLiN, DE with 10.1.0.0-10.1.0.255: city BeRLiN instead of Potsdam;"
+        in person.said
+    )
     assert person.there == {-1: ("BeRLiN", ["10.1.0.0"])}
 
 

@@ -311,7 +311,8 @@ def test_an_acknowledged_edit_that_is_not_there_is_told_until_a_person_decides(p
     person.upstream.colleague_changes(-1, before, who="the service, which lost it")
     settle()
     person("sync", exits=3)
-    assert "and does not show them: it has Berlin" in person.said
+    shown = "it has Berlin, DE with 10.1.0.0-10.1.0.255: 10.2.0.0-10.2.0.255 is missing;"
+    assert f"and does not show them: {shown}" in person.said
     person("sync", exits=3)
     assert "and does not show them: it has Berlin" in person.said
     (edit,) = (row["id"] for row in json.loads(person("outbox", "list", "--json")))

@@ -205,7 +205,7 @@ def test_a_block_that_a_late_deletion_takes_after_all_is_told(person: Person) ->
     settle()
     person("sync", exits=3)
     assert person.there == {-1: ("Berlin", [])}
-    assert "said yes to edits of Berlin (-1), and does not show them" in person.said
+    assert "and does not show them: it has Berlin, DE: 10.1.0.0-10.1.0.255 is missing; `geolookup" in person.said
 
 
 @pytest.mark.parametrize("later", ["remove", "replace", "clear"])

@@ -3,6 +3,8 @@
 import functools
 from collections.abc import Iterable, Mapping
 
+from msgspec.structs import replace
+
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.state.edits.names import SiteNames
 from geolookup.state.edits.outbox.kept import Kept
@@ -11,8 +13,8 @@ from geolookup.state.edits.outbox.operations import describe
 from geolookup.state.edits.outbox.payload import geolocation
 from geolookup.state.edits.outbox.row import OutboxRow
 from geolookup.state.edits.places.choosing import anew, offered
-from geolookup.state.edits.places.place import Content, Place
-from geolookup.state.edits.places.reconcile import Hold
+from geolookup.state.edits.places.place import Content, Place, in_order, target
+from geolookup.state.edits.places.reconcile import Hold, others_missing, owed_blocks, promised_blocks
 
 _MOST_NAMED = 5
 
@@ -66,6 +68,26 @@ def words_of(content: Content | None) -> str:
     return f"{place.place_text() or 'a geolocation without a name'}" + (f" with {blocks}{more}" if blocks else "")
 
 
+def _beside(place: Place, theirs: Content | None) -> str:
+    """What the service has, in words, and where that is not what a place shall be."""
+    if theirs is None:
+        return words_of(theirs)
+    back = owed_blocks(place) | promised_blocks(place) | others_missing(place, theirs)
+    wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | back))
+    if wanted is None:
+        return words_of(theirs)
+    sides = zip(FIELD_NAMES, theirs.values, wanted.values, strict=True)
+    found = [f"{name} {_value(now)} instead of {_value(ours)}" for name, now, ours in sides if now != ours]
+    found += [f"{block} is missing" for block in in_order(wanted.blocks - theirs.blocks)]
+    found += [f"{block} is still there" for block in in_order(theirs.blocks - wanted.blocks)]
+    more = [f"{len(found) - _MOST_NAMED} more"] if len(found) > _MOST_NAMED else []
+    return ": ".join(filter(None, (words_of(theirs), ", ".join(found[:_MOST_NAMED] + more))))
+
+
+def _value(value: object) -> str:
+    return "empty" if value in ("", None) else str(value)
+
+
 def _candidates(hold: Hold) -> str:
     """What may be meant: every number, and what the first ones show, no more than a person compares at a glance."""
     found = [(hold.number, hold.theirs), *hold.also]
@@ -76,7 +98,7 @@ def _candidates(hold: Hold) -> str:
 def why_held(kept: Kept, hold: Hold, names: Names) -> str:
     """The reason of a hold, and what a person may do about it, with `EDIT` for the number of each edit."""
     who, number = names.of(kept), hold.number
-    theirs = words_of(hold.theirs)
+    theirs, beside = words_of(hold.theirs), _beside(kept.place, hold.theirs)
     if any(each.what == "delete" for each in kept.place.intents):
         gone = f"{who} is gone from the service, deleted by an edit from here"
     elif kept.place.baseline is None and not kept.place.requests:
@@ -88,14 +110,14 @@ def why_held(kept: Kept, hold: Hold, names: Names) -> str:
     is_wanted = bool(anew(kept.place).intents)
     again = "creates it anew" if is_wanted else "takes it for gone: nothing is created or deleted"
     reasons = {
-        "conflict": f"the service has changed {who} since the edit was made: it has {theirs}",
+        "conflict": f"the service has changed {who} since the edit was made: it has {beside}",
         "gone": gone,
         "another": f"the service has given the number {number} to something else ({theirs}): {who} has none there now",
-        "not shown": f"the service said yes to edits of {who}, and does not show them: it has {theirs}",
+        "not shown": f"the service said yes to edits of {who}, and does not show them: it has {beside}",
         "unclear": f"the service has something new that may be {who}: {_candidates(hold)}",
         "refused": f"the service refuses this edit of {who}: {said}{_holders(hold)}",
         "doubted": f"an older copy of the edits was put back, and {who} may have been pushed and changed since: "
-        f"the service has {theirs}",
+        f"the service has {beside}",
     }
     effects = {
         "mine": f"`geolookup outbox retry {EDIT}` sends yours all the same",

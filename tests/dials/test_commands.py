@@ -315,6 +315,9 @@ def test_an_acknowledged_edit_that_is_not_there_is_told_until_a_person_decides(p
     assert f"and does not show them: {shown}" in person.said
     person("sync", exits=3)
     assert "and does not show them: it has Berlin" in person.said
+    assert "\tadd 10.2.0.0-10.2.0.255 to -1\t" in person("outbox", "list")  # by the number that each message has
+    assert "pending: add 10.2.0.0-10.2.0.255 to -1 (held)" in person("custom", "show", -1)
+    assert "pending: add 10.2.0.0-10.2.0.255 to -1 (held)" in person("explain", "10.2.0.1")
     (edit,) = (row["id"] for row in json.loads(person("outbox", "list", "--json")))
     person("outbox", "drop", edit)
     person("sync")

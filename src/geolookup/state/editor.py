@@ -411,7 +411,7 @@ class Editor:
 
         If one comes later, it gets what was edited until then.
         """
-        found = self._sessions.ask(lambda session: session.outbox.rows(*PENDING_STATES))
+        found = self.outbox(*PENDING_STATES)
         return found if found and self.has_service() else []
 
     def history(self, locid: int | None = None, *, newest: int | None = None) -> list[dict[str, Any]]:
@@ -423,14 +423,14 @@ class Editor:
 
     def outbox(self, *states: State) -> list[OutboxRow]:
         """The edits in these states (all, if none is named), oldest first."""
-        return self._sessions.ask(lambda session: session.outbox.rows(*states))
+        return self._sessions.ask(lambda session: session.rows(*states))
 
     def edit(self, number: int) -> OutboxRow:
         """One edit of the outbox.
 
         :raises EditError: if there is none of that number
         """
-        return self._sessions.ask(lambda session: session.outbox.row(number))
+        return self._sessions.ask(lambda session: session.told(session.outbox.row(number)))
 
     def hold(self, number: int) -> Hold | None:
         """Why the geolocation of an edit is held, and what the service has in its place; None if it is not.

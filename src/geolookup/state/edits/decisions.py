@@ -60,7 +60,7 @@ def _choose(session: EditSession, row: OutboxRow, kept: Kept, hold: Hold, choice
         session.ledger.note_stored(rewritten, hold.theirs)  # if that is there again, it is how the service stores it
     after = session.outbox.row(row.id)
     session.note_decision(what, row, after.state)
-    return after
+    return session.told(after)
 
 
 def amend(
@@ -98,7 +98,7 @@ def amend(
     intents = amended(kept.place.intents, number, changes)
     session.ledger.save(kept, replace(kept.place, intents=intents, refused=None))
     session.note_decision("edit", row, State.QUEUED)
-    return session.outbox.row(number)
+    return session.told(session.outbox.row(number))
 
 
 def drop(session: EditSession, number: int) -> list[OutboxRow]:
@@ -112,7 +112,7 @@ def drop(session: EditSession, number: int) -> list[OutboxRow]:
         choice: Choice = "theirs" if hold.reason == "conflict" else "drop"
         place_now = _choose(session, row, kept, hold, choice, "drop").locid
         gone = {each.id for each in kept.pending} - {each.id for each in session.ledger.of(place_now).pending}
-        return [session.outbox.row(each) for each in sorted(gone | {number})]
+        return [session.told(session.outbox.row(each)) for each in sorted(gone | {number})]
     given_up = [row]
     if row.intent.what == "create":
         given_up += [each for each in kept.pending if each.id > number]
@@ -123,7 +123,7 @@ def drop(session: EditSession, number: int) -> list[OutboxRow]:
         session.outbox.change(number, problem="it was half done: the next push puts back what was there before")
     for each in given_up:
         session.note_decision("drop", each, State.DROPPED)
-    return [session.outbox.row(each.id) for each in given_up]
+    return [session.told(session.outbox.row(each.id)) for each in given_up]
 
 
 def adopt(session: EditSession, number: int, locid: int) -> OutboxRow:

@@ -68,5 +68,6 @@ def lay_over(places: Iterable[Geolocation], ours: Iterable[Kept], forms: Forms, 
                 if place.baseline is None and former is not None and content is not None:
                     content = replace(content, values=former.values)  # its number may yet turn out to be wrong
         if content is not None:
-            shown[kept.shown] = Laid(place=geolocation(kept.shown, content), edits=kept.pending)
+            edits = tuple(replace(row, number=kept.shown) for row in kept.pending)
+            shown[kept.shown] = Laid(place=geolocation(kept.shown, content), edits=edits)
     return {**layer, **shown}

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from geolookup.model.types import Geolocation
 from geolookup.state.base.marks import Begun
 from geolookup.state.base.sqlite import QUESTION_WAIT_S, RUN_WAIT_S
@@ -95,9 +97,12 @@ class LocalEdits:
         """
         among = "locid IN (SELECT id FROM places WHERE id = ? OR number = ?) AND state <> ?"
         of_one = (locid, locid, State.DROPPED)
-        return self.ask(
-            lambda ledger: ([*laid(ledger, custom, begun).values()], ledger.outbox.where(among, of_one)), wait_s=wait_s
-        )
+
+        def ask(ledger: Ledger) -> tuple[list[Laid], list[OutboxRow]]:
+            rows = ledger.outbox.where(among, of_one)
+            return [*laid(ledger, custom, begun).values()], [replace(row, number=locid) for row in rows]
+
+        return self.ask(ask, wait_s=wait_s)
 
     def setting(self, name: str, *, wait_s: float = RUN_WAIT_S) -> str | None:
         """Something kept by name, or None: the `UPSTREAM_URL` that edits were pushed to, or `SITES_WAIT`."""

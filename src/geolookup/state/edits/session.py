@@ -178,6 +178,14 @@ class EditSession:
         """The number under which lookups show what has a number on this machine."""
         return self._aliases.get(local, local)
 
+    def told(self, row: OutboxRow) -> OutboxRow:
+        """An edit with the number by which lookups know its geolocation, for a person."""
+        return row if row.number is not None else replace(row, number=self.shown(row.locid))
+
+    def rows(self, *states: State) -> list[OutboxRow]:
+        """The edits in these states (all, if none is named), oldest first, each as it is `told`."""
+        return [self.told(row) for row in self.outbox.rows(*states)]
+
     def local(self, shown: int) -> int:
         """The number on this machine of what lookups show under a number."""
         return next((local for local, service in self._aliases.items() if service == shown), shown)
@@ -258,7 +266,7 @@ class EditSession:
         if base is not None and intent.what == "add_block":  # with all, a place of many blocks had each in each edit
             intent = replace(intent, base=replace(base, blocks=seen))
         row = self.outbox.add(intent, local)
-        edits = (*(before.edits if before else ()), row)
+        edits = (*(before.edits if before else ()), replace(row, number=shown))
         self.put(shown, None if content is None else Laid(place=geolocation(shown, content), edits=edits))
         self.record(intent.what, local, shown, base, content, str(State.QUEUED), at=row.created_at)
 

@@ -52,8 +52,9 @@ class OutboxRow(msgspec.Struct, frozen=True, kw_only=True):
     Moments are texts of `clock.now_text`, None if not reached. ``problem`` says in words what stands in the way.
 
     ``concluded`` is the counter of the list that showed it, after which it is over: that list and all later ones have
-    it. ``number`` is the service's of what an acknowledged delete deleted. ``stored`` are the fields that the service
-    made of those sent, as the list that showed them had them.
+    it. ``number`` is the service's of what an acknowledged delete deleted; of an edit that a person reads, the number
+    by which lookups know its geolocation. ``stored`` are the fields that the service made of those sent, as the list
+    that showed them had them.
     """
 
     id: int
@@ -98,7 +99,7 @@ class OutboxRow(msgspec.Struct, frozen=True, kw_only=True):
         return self.never_sent or held_unsent or refused
 
     def describe(self) -> str:
-        """The edit in words, that of a deletion by the number that was the service's."""
+        """The edit in words, by the number of its geolocation."""
         return describe(self.intent, self.number or self.locid)
 
     def as_dict(self) -> dict[str, Any]:

@@ -408,9 +408,14 @@ def test_a_half_done_removal_that_is_held_and_dropped_puts_back_what_it_took_bes
     assert person.looks_up("10.1.0.1", "10.2.0.1") == [-1, -1]
 
 
-def test_a_half_done_removal_that_was_refused_and_is_dropped_is_given_up(person: Person) -> None:
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_half_done_removal_that_was_refused_and_is_dropped_is_given_up(person: Person, is_lost: bool) -> None:
     locid = person.has("10.1.0.0/24", "10.2.0.0/24")
     person("custom", "remove-block", locid, "10.1.0.0/24")
+    if is_lost:  # the first delete-all: a second one is sent for the same edit
+        person.upstream.faults = ["before"]
+        person("push", exits=1)
+        settle()
     person.upstream.faults = ["", "refused"]
     person("push", exits=3)
     person("outbox", "drop", 4)
@@ -418,6 +423,27 @@ def test_a_half_done_removal_that_was_refused_and_is_dropped_is_given_up(person:
     settle()
     person("sync")
     assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.2.0.0"])}
+
+
+def test_an_edit_that_the_service_has_is_not_told_again_as_a_later_one_is_sent(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    for command in 2 * ("add-block", "remove-block"):
+        person("custom", command, locid, "10.2.0.0/24")
+        person("push")
+        assert person.said.count("done: ") == 1
+
+
+def test_an_add_that_was_refused_and_taken_back_is_not_refused_again_with_another(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    person.upstream.colleague_creates(ELSEWHERE, [("10.2.0.0", "10.2.0.255")], who="colleague")
+    person("custom", "add-block", locid, "10.2.0.0/24")
+    person("push", exits=3)
+    person("custom", "remove-block", locid, "10.2.0.0/24")
+    person("push")
+    assert "done: add 10.2.0.0-10.2.0.255 to -1: a later edit replaces it" in person.said
+    person("custom", "add-block", locid, "10.2.0.0/24")
+    person("push", exits=3)
+    assert "1 rejected" in person.said
 
 
 @pytest.mark.parametrize("how", ["state", "outbox"])

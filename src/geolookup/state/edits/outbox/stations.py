@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from geolookup.state.edits.outbox.row import State
 from geolookup.state.edits.places.place import Content, Intent, Place, strays, target
-from geolookup.state.edits.places.reconcile import Hold, conflicting, owed_blocks
+from geolookup.state.edits.places.reconcile import Hold, conflicting, half_done, owed_blocks
 
 
 def pending(place: Place, theirs: Content | None) -> list[Intent]:
@@ -23,15 +23,18 @@ def pending(place: Place, theirs: Content | None) -> list[Intent]:
         return [intent for intent in place.intents if intent.what == "delete" or intent.id > known]
     owners = {_owner(place, at) for at, value in enumerate(wanted.values) if theirs.values[at] != value}
     new, old = wanted.blocks - theirs.blocks, theirs.blocks - wanted.blocks
-    half_done = owed & new
+    last = {
+        block: each.id for each in place.intents for block in (each.new, *each.takes)
+    }  # the newest says what shall be
+    half = half_done(place, theirs) if owed & new else []
     taken = max((request.upto for request in place.requests if request.what == "clear"), default=0)
     return [
         intent
         for intent in place.intents
         if intent.id in owners
-        or (intent.new in new and (intent.new not in owed or intent.id > taken))
-        or intent.takes & old
-        or (half_done and intent.takes)
+        or (intent.new in new and last[intent.new] == intent.id and (intent.new not in owed or intent.id > taken))
+        or any(last[block] == intent.id for block in intent.takes & old)
+        or intent in half
     ]
 
 
@@ -42,12 +45,8 @@ def _owner(place: Place, at: int) -> int:
 
 def half_taken(place: Place) -> list[Intent]:
     """The edits that take blocks away of which the service lacks others, too, that must come back."""
-    theirs, owed = place.acknowledged, owed_blocks(place)
-    if theirs is None or not owed:
-        return []
-    wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | owed))
-    lacks = wanted is not None and owed & wanted.blocks - theirs.blocks
-    return [intent for intent in place.intents if intent.takes] if lacks else []
+    theirs = place.acknowledged
+    return [] if theirs is None else half_done(place, theirs)
 
 
 def stations(place: Place, hold: Hold | None, theirs: Content | None = None) -> Mapping[int, State]:

@@ -229,13 +229,20 @@ def owed_blocks(place: Place) -> Blocks:
 
 
 def half_done(place: Place, theirs: Content) -> list[Intent]:
-    """The removals for which the newest delete-all was sent, if it also took blocks that have not been put back."""
+    """The removals for which the newest delete-all was sent, if it also took blocks that have not been put back.
+
+    A removal of a block that a later edit gives again is over.
+    """
     back = owed_blocks(place)
     wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | back))
-    if wanted is None or not back & wanted.blocks - theirs.blocks:
+    newest = {block: intent.id for intent in place.intents for block in intent.takes}
+    *_, clear = [None, *(each for each in place.requests if each.what == "clear")]
+    upto = max(newest.values(), default=0) if clear is None else clear.upto
+    given = {intent.new for intent in place.intents if intent.id > upto}
+    if wanted is None or not back & wanted.blocks - theirs.blocks - given:
         return []
-    *_, before, _ = [-1, -1, *(each.upto for each in place.requests if each.what == "clear")]
-    return [intent for intent in place.intents if intent.takes and intent.id > before]
+    taken = newest.keys() if clear is None or clear.before is None else clear.before.blocks
+    return [each for each in place.intents if any(newest[block] == each.id for block in each.takes & taken)]
 
 
 def others_missing(place: Place, theirs: Content) -> Blocks:

@@ -425,6 +425,41 @@ def test_a_half_done_removal_that_was_refused_and_is_dropped_is_given_up(person:
     assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.2.0.0"])}
 
 
+@pytest.mark.parametrize("removal", [("remove-block", "10.2.0.0/24"), ("clear-blocks",)], ids=lambda words: words[0])
+@pytest.mark.parametrize("later", ["update", "delete"])
+def test_a_block_that_was_removed_and_that_a_colleague_gives_after_a_list_is_theirs(
+    person: Person, removal: tuple[str, ...], later: str
+) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    person("custom", removal[0], locid, *removal[1:])
+    person("push")
+    person("custom", later, locid, *(("--postalcode", "10115") if later == "update" else ()))
+    settle()
+    person("sync")
+    place = person.upstream.places[-1]
+    given = Place(place.fields, place.blocks | {("10.2.0.0", "10.2.0.255")})
+    person.upstream.colleague_changes(-1, given, who="colleague")
+    person("sync")
+    if later == "update":
+        assert person.looks_up("10.2.0.1") == [-1]
+    person("push", exits=3 if later == "delete" else 0)
+    assert person.upstream.places[-1].blocks == given.blocks
+
+
+def test_a_place_is_found_under_another_number_after_a_removal(person: Person) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    person("custom", "remove-block", locid, "10.2.0.0/24")
+    person("push")
+    person("custom", "update", locid, "--postalcode", "10115")
+    settle()
+    person("sync")
+    place = person.upstream.places[-1]
+    person.upstream.colleague_changes(-1, None, who="the service, by a copy")
+    number = person.upstream.colleague_creates(place.as_fields(), place.blocks, who="the service, by a copy")
+    person("push")
+    assert {at: each.as_fields()["postalcode"] for at, each in person.upstream.places.items()} == {number: "10115"}
+
+
 def test_an_edit_that_the_service_has_is_not_told_again_as_a_later_one_is_sent(person: Person) -> None:
     locid = person.has("10.1.0.0/24")
     for command in 2 * ("add-block", "remove-block"):

@@ -292,6 +292,8 @@ def _shown(place: Place, theirs: Content, listed: Content) -> Place:
     ``theirs`` is in our words, and ``listed`` in those of the service.
     """
     owed = owed_blocks(place) - theirs.blocks
+    if not owed - frozenset().union(*(intent.takes for intent in place.intents)):
+        owed = frozenset()  # all else that a delete-all took is back: the removal is over
     baseline = replace(theirs, blocks=theirs.blocks | owed)
     left = tuple(_without_create(place))
     blocks = {intent.id: intent.takes | ({intent.new} - {None}) for intent in left}

@@ -167,6 +167,25 @@ def test_a_name_that_somebody_wrote_is_no_form_of_another_on_a_service_that_stor
     assert person.upstream.places[-2].as_fields()["city"] == "Kiel"
 
 
+@pytest.mark.parametrize("dials", [Dials(capitals=True, digits=2), Dials(capitals=True, digits=2, squeezed=True)])
+def test_an_update_before_any_list_comes_to_rest_on_a_service_with_several_forms(person: Person, dials: Dials) -> None:
+    person.upstream.dials = dials
+    locid = person.creates(city="Bonn", latitude=50.763, longitude=7.1, postalcode="12 3")
+    person("push")
+    person("custom", "update", locid, "--city", "Ulm")
+    person("push", exits=None)  # it may have to wait until what the create made is recognised
+    settle()
+    person("push")
+    settle()
+    person("sync")
+    person("custom", "add-block", locid, "10.1.0.0/24")
+    person.pushes_for_all_to_see()
+    person("push")
+    assert "0 done in 0 requests; nothing left over" in person.said
+    (place,) = person.upstream.places.values()
+    assert (place.as_fields()["city"].casefold(), place.blocks) == ("ulm", {("10.1.0.0", "10.1.0.255")})
+
+
 def test_another_name_of_what_was_created_comes_to_rest_by_one_retry(person: Person) -> None:
     person.upstream.dials = Dials(names=True)
     person.has()  # Berlin, which is stored so

@@ -34,7 +34,8 @@ def send(client: GeolocationsClient, request: Request, number: int | None) -> An
 
     :raises UpstreamError: if it was not answered with the promised content
     """
-    fields = dict(zip(FIELD_NAMES, request.values, strict=True)) if request.values else {}
+    values = request.body or request.values
+    fields = dict(zip(FIELD_NAMES, values, strict=True)) if values else {}
     if request.what == "create":
         return client.create(fields, idempotency_key=request.key)
     assert number is not None

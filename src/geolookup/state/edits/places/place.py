@@ -70,7 +70,8 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A request that was sent for a place since the last conclusive list.
 
-    ``before`` is the place as the service had it when this was sent, ``upto`` the newest intent then. ``known`` is
+    ``before`` is the place as the service had it when this was sent, ``upto`` the newest intent then. ``body`` are the
+    values of a "put" as they go to the service, if it has other words for those that it does not touch. ``known`` is
     true if the service acknowledged it, ``settled`` if the look at hand was begun so long after its end that it can
     be under way no longer; ``put_off`` if the service asked for it at another time. ``id`` is that of its row, and
     ``key`` goes along. ``attempted`` and ``ended`` are marks: of the first time that it was sent, and of its end,
@@ -81,6 +82,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     what: Literal["create", "put", "add", "replace", "clear", "delete"]
     before: Content | None = None
     values: Values = ()
+    body: Values = ()
     old: Block = None
     new: Block = None
     upto: int = 0

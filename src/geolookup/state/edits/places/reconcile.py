@@ -115,22 +115,12 @@ def reconcile(place: Place, look: Look) -> Decision:
     if request.what == "delete" and _may_be_deleted(place, theirs):
         return Hold("conflict", theirs, _number(place))
     if request.what == "put" and look.listed is not None:
-        request = _as_listed(request, look.listed if look.conclusive else _with_ours(place, look.listed))
+        listed = look.listed if look.conclusive else _with_ours(place, look.listed)
+        assert listed is not None
+        # What it does not touch goes as it is there: in our words it might overwrite what a colleague wrote.
+        body = tuple(request.touched.get(at, value) for at, value in enumerate(listed.values))
+        request = replace(request, body=body)
     return Send(replace(request, upto=_newest(place)))
-
-
-def _as_listed(request: Request, listed: Content | None) -> Request:
-    """A "put" with what it does not touch as it is there: in our words it might overwrite what a colleague wrote."""
-    assert request.before is not None
-    assert listed is not None
-    touched = request.touched
-    before, values = (
-        tuple(
-            own if at in touched else theirs for at, (own, theirs) in enumerate(zip(each, listed.values, strict=True))
-        )
-        for each in (request.before.values, request.values)
-    )
-    return replace(request, before=replace(request.before, values=before), values=values)
 
 
 def _with_ours(place: Place, theirs: Content | None) -> Content | None:

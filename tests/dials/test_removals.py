@@ -460,6 +460,20 @@ def test_a_place_is_found_under_another_number_after_a_removal(person: Person) -
     assert {at: each.as_fields()["postalcode"] for at, each in person.upstream.places.items()} == {number: "10115"}
 
 
+def test_a_block_that_was_given_and_taken_again_before_a_push_is_a_colleagues_who_gives_it(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "add-block", locid, "10.2.0.0/24")
+    person("custom", "remove-block", locid, "10.2.0.0/24")
+    place = person.upstream.places[-1]
+    given = Place(place.fields, place.blocks | {("10.2.0.0", "10.2.0.255")})
+    person.upstream.colleague_changes(-1, given, who="colleague")
+    person("push")
+    assert "done: remove 10.2.0.0-10.2.0.255 from -1: somebody else has given what it takes" in person.said
+    person("sync")
+    assert person.upstream.places[-1].blocks == given.blocks
+    assert person.looks_up("10.2.0.1") == [-1]
+
+
 def test_an_edit_that_the_service_has_is_not_told_again_as_a_later_one_is_sent(person: Person) -> None:
     locid = person.has("10.1.0.0/24")
     for command in 2 * ("add-block", "remove-block"):

@@ -552,7 +552,8 @@ class Courier:
             if row.state != was and (row.state not in (State.QUEUED, State.SENDING)):
                 words = reason if hold is None else row.problem or "the service has it"
                 if theirs is not None and row.intent.what != "create" and row.intent.applied(theirs) != theirs:
-                    words = "a later edit replaces it"
+                    is_replaced = number < max(before)
+                    words = "a later edit replaces it" if is_replaced else "somebody else has given what it takes"
                 self._told.append((row, words))
                 ledger.outbox.record(
                     f"push {row.operation}", str(row.state), locid=row.locid, before=row.base,

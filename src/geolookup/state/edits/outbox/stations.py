@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from geolookup.state.edits.outbox.row import State
-from geolookup.state.edits.places.place import Content, Intent, Place, strays, target
-from geolookup.state.edits.places.reconcile import Hold, conflicting, half_done, owed_blocks
+from geolookup.state.edits.places.place import Content, Intent, Place, strays
+from geolookup.state.edits.places.reconcile import Hold, conflicting, half_done, meant, owed_blocks
 
 
 def pending(place: Place, theirs: Content | None) -> list[Intent]:
@@ -16,8 +16,7 @@ def pending(place: Place, theirs: Content | None) -> list[Intent]:
             return list(place.intents)  # it may have been made
         gone = any(intent.what == "delete" for intent in place.intents)
         return list(strays(place.intents) if gone else place.intents)
-    owed = owed_blocks(place)
-    wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | owed) if owed else theirs)
+    owed, wanted = owed_blocks(place), meant(place, theirs)
     if wanted is None:
         known = max((request.upto for request in place.requests if request.known), default=0)
         return [intent for intent in place.intents if intent.what == "delete" or intent.id > known]

@@ -20,6 +20,7 @@ from geolookup.state.edits.places.reconcile import (
     Reason,
     conflicting,
     half_done,
+    meant,
     others_missing,
     owed_blocks,
     promised_blocks,
@@ -109,8 +110,7 @@ def _refused(place: Place) -> list[int]:
 
 def _back(place: Place, theirs: Content) -> Blocks:
     """The blocks that come back as the acknowledged edits are given up: those of a removal that is half done."""
-    half = half_done(place, theirs)
-    wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | owed_blocks(place)))
+    half, wanted = half_done(place, theirs), meant(place, theirs)
     given_up = frozenset().union(*(intent.takes for intent in half))
     return owed_blocks(place) & (given_up | wanted.blocks) - theirs.blocks if half and wanted else frozenset()
 

@@ -93,9 +93,7 @@ def reconcile(place: Place, look: Look) -> Decision:
         return Hold("refused", theirs, _number(place))
     if theirs is None:
         return _absent(place, look)
-    wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | owed_blocks(place)))
-    if wanted is not None:
-        wanted = replace(wanted, blocks=wanted.blocks | void_blocks(place) & theirs.blocks)
+    wanted = meant(place, theirs)
     # Else an edit that somebody took back would be sent again with the next; what shall go may lack anything.
     if place.deleted or (wanted is not None and lacking(place, theirs)):
         return Hold("not shown", theirs, _number(place)) if look.conclusive else Wait("conclusive")
@@ -218,13 +216,18 @@ def owed_blocks(place: Place) -> Blocks:
     return _owed_and_promised(place)[0]
 
 
+def meant(place: Place, theirs: Content) -> Content | None:
+    """The place as the service shall have it, if it has this now; None if it shall have none."""
+    wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | owed_blocks(place)))
+    return None if wanted is None else replace(wanted, blocks=wanted.blocks | void_blocks(place) & theirs.blocks)
+
+
 def half_done(place: Place, theirs: Content) -> list[Intent]:
     """The removals for which the newest delete-all was sent, if it also took blocks that have not been put back.
 
     A removal of a block that a later edit gives again is over.
     """
-    back = owed_blocks(place)
-    wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | back))
+    back, wanted = owed_blocks(place), meant(place, theirs)
     newest = {block: intent.id for intent in place.intents for block in intent.takes}
     *_, clear = [None, *(each for each in place.requests if each.what == "clear")]
     upto = max(newest.values(), default=0) if clear is None else clear.upto

@@ -446,6 +446,36 @@ def test_a_block_that_was_removed_and_that_a_colleague_gives_after_a_list_is_the
     assert person.upstream.places[-1].blocks == given.blocks
 
 
+@pytest.mark.parametrize("later", ["nothing", "delete"])
+@pytest.mark.parametrize("decision", ["drop", "retry"])
+def test_a_block_that_a_half_done_removal_took_and_a_colleague_gives_again_is_a_conflict(
+    person: Person, later: str, decision: str
+) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    person("custom", "remove-block", locid, "10.1.0.0/24")
+    person.upstream.faults = ["", "before"]  # all are deleted, and the other does not come back
+    person("push", exits=1)
+    if later == "delete":
+        person("custom", "delete", locid)
+    settle()
+    person("sync", exits=None)
+    place = person.upstream.places[-1]
+    assert place.blocks == set()
+    given = Place(place.fields, frozenset({("10.1.0.0", "10.1.0.255")}))
+    person.upstream.colleague_changes(-1, given, who="colleague")
+    person("push", exits=3)
+    assert "the service has changed Berlin (-1) since the edit was made" in person.said
+    assert person.upstream.places[-1].blocks == given.blocks
+    for row in json.loads(person("outbox", "list", "--json")):
+        if row["state"] == "held":
+            person("outbox", decision, row["id"])
+    person("push")
+    person.pushes_for_all_to_see()
+    first = {"drop": ["10.1.0.0", "10.2.0.0"], "retry": ["10.2.0.0"]}[decision]
+    there = {-1: ("Berlin", first)} if (later, decision) != ("delete", "retry") else {}
+    assert person.there == there
+
+
 def test_a_place_is_found_under_another_number_after_a_removal(person: Person) -> None:
     locid = person.has("10.1.0.0/24", "10.2.0.0/24")
     person("custom", "remove-block", locid, "10.2.0.0/24")

@@ -43,8 +43,11 @@ def test_nothing_is_lost_doubled_or_written_to_another_as_a_person_edits_what_a_
     assert explore(start(edits=1, faults=1, moves=1, new=True, brings=True), most=8000) > 100
 
 
-def test_nothing_is_lost_of_a_place_from_which_one_block_cannot_be_taken_alone() -> None:
-    assert explore(start(edits=2, faults=1, moves=0, blocks=(1, 2)), most=8000) > 100
+@pytest.mark.parametrize(("faults", "moves", "most"), [(1, 0, 8000), (0, 1, 24000)])
+def test_nothing_is_lost_of_a_place_from_which_one_block_cannot_be_taken_alone(
+    faults: int, moves: int, most: int
+) -> None:
+    assert explore(start(edits=2, faults=faults, moves=moves, blocks=(1, 2)), most=most) > 100
 
 
 def _believed(place: Any, *, number: int | None = None, taken: Any = ()) -> Any:

@@ -91,6 +91,10 @@ class World(NamedTuple):
     colleagues: int = 0
     #: The blocks that the last conclusive list showed of each place.
     seen: frozenset[tuple[int, object]] = frozenset()
+    #: The blocks that the place had and of which a conclusive list showed that our removal was carried out.
+    gone: frozenset[tuple[int, object]] = frozenset()
+    #: Those that a colleague gave again since, and of which no person here has decided.
+    given: frozenset[tuple[int, object]] = frozenset()
     #: Numbers whose name a colleague took back to the one before, which no person here was told of.
     taken_back: frozenset[int] = frozenset()
     #: What a person said is not a place of ours: the place, the number, and what that showed.
@@ -199,6 +203,8 @@ def _renumbered(world: World) -> World:
                 told=frozenset(map(now, world.told)),
                 claims=frozenset((now(each), *rest) for each, *rest in world.claims),
                 seen=frozenset((now(each), block) for each, block in world.seen),
+                gone=frozenset((now(each), block) for each, block in world.gone),
+                given=frozenset((now(each), block) for each, block in world.given),
                 disowned=frozenset((now(each), *rest) for each, *rest in world.disowned),
                 alias=frozenset((now(each), owner) for each, owner in world.alias),
             )
@@ -240,7 +246,10 @@ def _edits_of(rest: World, place: Place, number: int) -> Iterator[tuple[str, Wor
         **changes: object,
     ) -> World:
         intent = Intent(id=10 * (100 - number), what=what, base=place.shown, **changes)  # type: ignore[arg-type]
-        return claimed(rest, replace(place, intents=(*place.intents, intent)), claims, but=theirs)
+        decided = {block for block in BLOCKS if ("b", block) in claims} | (shown.blocks if what == "delete" else set())
+        own = {(place.id, block) for block in decided}
+        rest_ = rest._replace(given=rest.given - own)
+        return claimed(rest_, replace(place, intents=(*place.intents, intent)), claims, but=theirs)
 
     name = f"place {place.id}"
     # Names of its own: places that are equal are interchangeable, and a service may well mix them up.
@@ -346,6 +355,8 @@ def put_back_copy(world: World, copy: Copy) -> World:
         beside=tuple(beside.items()),
         held=(),
         seen=frozenset(),  # lookups are laid over the newest list, whatever the edits know of it
+        gone=frozenset(),
+        given=frozenset(),
         claims=frozenset(each for each in copy.claims & world.claims if _is_open(places, *each)),
         disowned=copy.disowned,
         copy=None,
@@ -376,7 +387,10 @@ def colleagues(world: World) -> Iterator[tuple[str, World]]:
                 for each in rest.claims
                 if owner_of(rest, each[0]) != owner or (entry is not None and each[1] not in items)
             )
-            return changed(rest._replace(claims=claims), shelved(rest.shelf, number, entry))
+            given = {
+                each for each in rest.given if each[0] != owner or (entry is not None and ("b", each[1]) not in items)
+            }
+            return changed(rest._replace(claims=claims, given=frozenset(given)), shelved(rest.shelf, number, entry))
 
         # What a create made and no list has shown could not be told from theirs if they renamed it.
         is_known = any(place.id == owner and place.baseline is not None for place in world.places)
@@ -394,6 +408,16 @@ def colleagues(world: World) -> Iterator[tuple[str, World]]:
                     f"a colleague takes back the name of {number}",
                     back._replace(taken_back=back.taken_back | {number}),
                 )
+            had = frozenset() if ours is None or ours.shown is None else ours.shown.blocks
+            there = {each for _, (_, it) in world.shelf for each in it.blocks}
+            for block in BLOCKS[:2] if ours is not None and not ours.requests else ():
+                if (owner, block) in world.gone and block not in had | there:
+                    entry = owner, replace(content, blocks=content.blocks | {block})
+                    again = after(entry, ("b", block))
+                    yield (
+                        f"a colleague gives block {block} to {number} again",
+                        again._replace(given=again.given | {(owner, block)}),
+                    )
             if 3 not in content.blocks:
                 entry = owner, replace(content, blocks=content.blocks | {3})
                 yield f"a colleague adds block 3 to {number}", after(entry, ("b", 3))
@@ -436,6 +460,9 @@ def applied(
     after = request.applied(content)
     undone = content.values == ("z",) and (after is None or after.values != ("z",))
     # What a replica does not show yet, or came while a request was under way, nobody can know of.
+    if late or len(world.window) > 1:
+        left = frozenset() if after is None else after.blocks
+        world = world._replace(given=frozenset(each for each in world.given if each[0] != owner or each[1] in left))
     if undone and not late and len(world.window) == 1 and not _knows(place, "z"):
         raise Violated(f"{request.what} of place {place.id} undoes what a colleague named {number}, and nobody saw it")
     if number in world.taken_back and (after is None or after.values != content.values):
@@ -547,6 +574,14 @@ def synced(world: World, shelf: Shelf) -> World:
     found = concluded(world.places, contents(shelf), before=before, denied=denied, forms=EXACT)
     world = _merged(world, found.merged)
     twins = {owner for number, (owner, _) in shelf if number in found.twins}
+    gone = frozenset(
+        (owner, block)
+        for number, (owner, content) in shelf
+        for place in world.places
+        if place.id == owner and (place.shown is None or place.shown.blocks <= content.blocks)
+        for block in BLOCKS
+        if block not in content.blocks and ((owner, block) in world.gone or _is_taken(place, block))
+    )
     there = {(number, owner): content.blocks for number, (owner, content) in shelf}
     world = world._replace(
         places=found.places,
@@ -554,10 +589,17 @@ def synced(world: World, shelf: Shelf) -> World:
             (each.id, block) for each in found.places for block in there.get((each.number or 0, each.id), ())
         ),
         held=tuple(sorted(found.held.items(), key=lambda each: each[0])),
+        gone=gone,
         told=world.told | twins | set(found.ended),
         taken_back=frozenset(),  # whoever edits from here on has seen it, and what is held was told
     )
     return _renumbered(world)
+
+
+def _is_taken(place: Place, block: object) -> bool:
+    """True if an edit takes a block that a list had."""
+    is_known = place.baseline is not None and block in place.baseline.blocks
+    return is_known and any(block in intent.takes for intent in place.intents)
 
 
 def _merged(world: World, merged: Mapping[int, int]) -> World:
@@ -609,8 +651,9 @@ def steps(world: World) -> Iterator[tuple[str, World]]:
         if any(place.deleted and _is_like_anothers(place, contents(lost)) for place in world.places):
             continue
         after = world._replace(
-            shelf=lost, window=(*world.window, lost), faults=world.faults - 1, odd=True, taken_back=frozenset()
-        )
+            shelf=lost, window=(*world.window, lost), faults=world.faults - 1, odd=True, taken_back=frozenset(),
+            gone=frozenset(), given=frozenset(),
+        )  # fmt: skip
         # A block that a colleague had given is there again.
         back = {(place.id, item, False) for place in world.places for item in _given_by_others(after, place)}
         yield (
@@ -663,7 +706,8 @@ def check(world: World) -> None:
         takes = frozenset().union(*(intent.takes for intent in place.intents))
         for _, block in (each for each in world.seen if each[0] == place.id):
             is_gone = strays(place.intents)  # an edit of what an earlier one deletes: it is held
-            if shown is not None and not is_gone and block not in shown.blocks | takes:
+            taken = takes - {each for owner, each in world.given if owner == place.id}
+            if shown is not None and not is_gone and block not in shown.blocks | taken:
                 raise Violated(f"lookups of place {place.id} lack block {block}, which the last list showed")
 
 
@@ -725,6 +769,8 @@ def choices(world: World, held: int, hold: Hold) -> Iterator[tuple[str, World]]:
         keeps = choice in ("mine", "anew", "retry")
         free = world._replace(
             held=tuple(each for each in world.held if each[0] != held),
+            gone=frozenset(each for each in world.gone if each[0] != held),  # as the next list says
+            given=frozenset(each for each in world.given if each[0] != held),
             claims=frozenset(each for each in world.claims if keeps or each[0] != held),
         )
         if choice != "same" and hold.reason in ("another", "unclear") and hold.number is not None:
@@ -833,6 +879,9 @@ def check_done(world: World) -> None:
             raise Violated(f"place {place.id} is gone here, and there as {own}")
         if place.shown is not None and (place.number, place.shown) not in own:
             raise Violated(f"place {place.id} is {place.shown} here, and there {own}")
+        for owner, block in world.given:
+            if owner == place.id and not any(block in content.blocks for _, content in own):
+                raise Violated(f"place {place.id} has lost block {block}, which a colleague gave it again")
         for _, item, wanted in (claim for claim in world.claims if claim[0] == place.id):
             if item == "there" and wanted != bool(own) and place.id not in world.told:
                 raise Violated(f"place {place.id}: {own}, though it was asked to be there: {wanted}")

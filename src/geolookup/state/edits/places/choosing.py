@@ -57,7 +57,8 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
         case "mine":
             # They know now what is there: what was acknowledged before counts no more.
             counting = tuple(request for request in place.requests if request.what not in ("put", "delete"))
-            return replace(rebased(place, hold.theirs), requests=counting, doubted=False)
+            owed = place.owed if hold.theirs is None else place.owed - hold.theirs.blocks
+            return replace(rebased(replace(place, owed=owed), hold.theirs), requests=counting, doubted=False)
         case "theirs":
             against = {intent.id for intent in conflicting(place, hold.theirs)} if hold.theirs is not None else set()
             if hold.theirs is not None and strange_blocks(place, hold.theirs):

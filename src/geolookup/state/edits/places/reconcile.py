@@ -101,7 +101,7 @@ def reconcile(place: Place, look: Look) -> Decision:
         return Hold("doubted", theirs, _number(place)) if look.conclusive else Wait("conclusive")
     if theirs == wanted:
         return Done(theirs) if look.conclusive else Wait("shown")
-    if conflicting(place, theirs):
+    if conflicting(place, theirs) or given_again(place, theirs):
         return Hold("conflict", theirs, _number(place))
     if place.doubted:
         return Hold("doubted", theirs, _number(place))
@@ -324,7 +324,8 @@ def conflicting(place: Place, theirs: Content) -> list[Intent]:
                     break
         for at, value in touched.items():
             ours[at].add(value)
-        if intent.what == "delete" and intent not in found and theirs.blocks - blocks - _seen(place.intents):
+        unseen = theirs.blocks - blocks - _seen(place.intents) if intent.what == "delete" else frozenset()
+        if intent.what == "delete" and intent not in found and (unseen or given_again(place, theirs)):
             found.append(intent)
     return found
 
@@ -332,6 +333,13 @@ def conflicting(place: Place, theirs: Content) -> list[Intent]:
 def _seen(intents: Iterable[Intent]) -> Blocks:
     """The blocks that the person saw who made these."""
     return frozenset().union(*(intent.base.blocks for intent in intents if intent.base is not None))
+
+
+def given_again(place: Place, theirs: Content) -> Blocks:
+    """The blocks that a half-done removal takes, that a list has shown to be gone, and that somebody gave again."""
+    wanted = meant(place, theirs) if place.owed & theirs.blocks else None
+    ours = {request.new for request in place.requests} | (set() if wanted is None else wanted.blocks)
+    return place.owed & theirs.blocks - ours
 
 
 def strange_blocks(place: Place, theirs: Content) -> Blocks:
@@ -344,7 +352,7 @@ def strange_blocks(place: Place, theirs: Content) -> Blocks:
         # Before a delete-all of ours they were known to be nobody else's; before any other, nobody had looked for that.
         taken = request.before.blocks if request.what == "clear" and request.before is not None else frozenset()
         known |= {request.old, request.new} | taken
-    return theirs.blocks - known
+    return theirs.blocks - known | given_again(place, theirs)
 
 
 def _may_be_deleted(place: Place, theirs: Content) -> bool:

@@ -206,7 +206,11 @@ def test_a_number_that_was_given_before_a_restore_is_not_given_again(person: Per
     person.has("10.1.0.0/24")
     backup = tmp_path / "backup"
     person("state", "backup", backup)
-    number = person.has("10.2.0.0/24", city="Bonn", latitude=50.73)
+    rows = (f"Bonn {at},DE,Bonn,50.{at},7.1,10.2.{at}.0/24" for at in range(20))  # more than the backup can count
+    Path(tmp_path, "sites.csv").write_text("\n".join(["name,country,city,latitude,longitude,blocks", *rows]))
+    person("custom", "apply", tmp_path / "sites.csv")
+    person.pushes_for_all_to_see()
+    number = min(row["locid"] for row in json.loads(person("outbox", "list", "--all", "--json")))
     if how == "state":
         person("state", "restore", backup, "--replace", exits=None)
     elif how == "edits":

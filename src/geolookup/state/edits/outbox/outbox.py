@@ -25,6 +25,8 @@ from geolookup.state.edits.places.place import Intent
 _MACHINE = "machine"
 #: The setting that says which service edits were pushed to last.
 UPSTREAM_URL = "upstream_url"
+#: Provisional locids that one transaction gives at most, and that are skipped at most: JavaScript knows no others.
+_MOST_IN_ONE_EDIT, _MOST_SKIPPED = 10**6, 7 * 10**15
 #: The lines of the history that a person must be told of, and the setting that has the newest that was told.
 _NOTICE, _TOLD = "notice", "told"
 
@@ -202,8 +204,12 @@ class Outbox:
         return PROVISIONAL_LOCID if found is None else min(PROVISIONAL_LOCID, int(found))
 
     def skip_numbers(self, edits: int) -> None:
-        """Give no provisional locid again that a file which is gone has given, if it had so many edits at most."""
-        self.keep_setting("provisional", str(min(self._newest_provisional(), PROVISIONAL_LOCID - edits)))
+        """Give no provisional locid again that a file which is gone has given, whose counter of edits was that.
+
+        A step of the counter is a transaction, and a sheet of sites is one: it may have given a million.
+        """
+        least = PROVISIONAL_LOCID - min(edits * _MOST_IN_ONE_EDIT, _MOST_SKIPPED)
+        self.keep_setting("provisional", str(min(self._newest_provisional(), least)))
 
     def aliases(self) -> dict[int, int]:
         """The service's locid of each geolocation that has one, and another number here."""

@@ -307,6 +307,7 @@ def test_an_acknowledged_edit_that_is_not_there_is_told_until_a_person_decides(p
     locid = person.has("10.1.0.0/24")
     before = person.upstream.places[-1]
     person("custom", "add-block", locid, "10.2.0.0/24")
+    assert "add 10.2.0.0-10.2.0.255 to -1" in person("push", "--dry-run")
     person("push")
     person.upstream.colleague_changes(-1, before, who="the service, which lost it")
     settle()

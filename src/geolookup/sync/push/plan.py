@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
 import msgspec
+from msgspec.structs import replace
 
 from geolookup.base.garbage import rarely_collected
 from geolookup.http.transport import Answer, Transport
@@ -149,8 +150,10 @@ class _Rehearsed:
         self._made: dict[int, int] = {}
 
     def remember(self, ledger: Ledger) -> None:
-        """Remember the edits as they are."""
-        self._edits = {row.id: row for row in ledger.outbox.rows(*PENDING_STATES)}
+        """Remember the edits as they are, each by the number that lookups have."""
+        numbers = ledger.outbox.aliases()
+        pending = ledger.outbox.rows(*PENDING_STATES)
+        self._edits = {row.id: replace(row, number=numbers.get(row.locid, row.number)) for row in pending}
         for row in self._edits.values():
             self._of_place.setdefault(row.locid, []).append(row)
 

@@ -49,6 +49,27 @@ def _with_decimal_commas(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "latitude": "52,5"}
 
 
+def test_an_edit_that_only_a_list_can_tell_of_stops_no_other(person: Person) -> None:
+    berlin = person.has("10.1.0.0/24")
+    bonn = person.has("10.2.0.0/24", city="Bonn", latitude=50.73)
+    theirs = person.upstream.colleague_creates(ELSEWHERE, who="colleague")
+    person("sync")
+    person("custom", "update", berlin, "--postalcode", "10115")
+    person.upstream.faults = ["before"]
+    person("push", exits=1)
+    settle()
+    person.upstream.spoil = lambda row: {**row, "latitude": "x"} if row["locid"] == theirs else row
+    person("custom", "update", bonn, "--postalcode", "53111")
+    person("push", exits=1)
+    assert "done: update geolocation -2: the service has it" in person.said
+    assert f"a row of a custom geolocation cannot be read (locid {theirs}" in person.said
+    person("push", exits=1)
+    person.upstream.spoil = lambda row: row
+    person("push")
+    codes = {at: place.as_fields()["postalcode"] for at, place in person.upstream.places.items()}
+    assert codes == {-1: "10115", -2: "53111", theirs: ""}
+
+
 @pytest.mark.parametrize("spoiled", [_without_blocks, _with_networks, _with_decimal_commas])
 def test_a_list_in_which_custom_rows_cannot_be_read_ends_no_edit(person: Person, spoiled: Callable[..., Any]) -> None:
     for name, blocks in (("A", ("10.0.0.0/24", "10.0.5.0/24")), ("B", ("10.0.1.0/24",)), ("C", ("10.0.2.0/24",))):

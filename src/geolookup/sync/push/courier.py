@@ -13,7 +13,13 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec.structs import replace
 
-from geolookup.model.errors import UpstreamAuthError, UpstreamError, UpstreamRefusedError, UpstreamUnavailableError
+from geolookup.model.errors import (
+    UpstreamAnswerError,
+    UpstreamAuthError,
+    UpstreamError,
+    UpstreamRefusedError,
+    UpstreamUnavailableError,
+)
 from geolookup.model.reports import Progress, unwatched
 from geolookup.settings.table import Settings
 from geolookup.state.base import clock
@@ -236,6 +242,12 @@ class Courier:
             listed, start, freely = self._seen = self._read(freely=freely, surely=lost)
         except UpstreamAuthError as error:
             raise LeaveError(f"the push is paused, and every edit is kept: {error}") from error
+        except UpstreamAnswerError as error:  # what needs no list goes on
+            self._report.stopped = str(error)
+            for job in self._jobs.values():
+                place = job.kept.place
+                job.over = job.over or job.listed or place.number is None or not all(r.known for r in place.requests)
+            return
         except UpstreamError as error:
             raise LeaveError(str(error)) from error
         self.unmodified = None if freely else start

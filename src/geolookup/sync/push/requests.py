@@ -179,7 +179,7 @@ class Patience:
                 case _:
                     self.silent = 0
         if silent is not None and self.silent >= _MOST_SILENT:
-            raise LeaveError(f"the service does not answer: {silent}") from silent
+            raise LeaveError(f"the service does not answer as it should: {silent}") from silent
         if asked:
             self._wait(max(asked, key=lambda answer: answer.retry_after_s or 0.0))
 

@@ -112,7 +112,7 @@ def filtered(
 
 def _refuse_unreadable(listing: Listing) -> None:
     if why := listing.unread_of_custom():
-        raise UpstreamAnswerError(f"{why}: nothing was sent, since what it holds would be lost")
+        raise UpstreamAnswerError(f"{why}: what needs the whole list waits until it can be read")
 
 
 def geolocation(pulled: PulledGeolocation) -> Geolocation:

@@ -14,6 +14,7 @@ from geolookup.state.edits.places.choosing import CHOICES, Choice, Reason
 from geolookup.upstream.geolocations import GeolocationsClient
 from tests.dials.dials import Dials
 from tests.dials.person import BERLIN, ELSEWHERE, Person, settle
+from tests.dials.upstream import Place
 
 BLOCK = "10.1.0.0/24"
 
@@ -183,4 +184,33 @@ def test_an_update_of_what_somebody_deleted_is_taken_back(person: Person) -> Non
     person("sync", exits=None)
     person("push")
     assert person.there == {}
+    assert json.loads(person("outbox", "list", "--json")) == []
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        [("add-block", "10.4.0.0/24"), ("remove-block", "10.4.0.0/24")],
+        [("remove-block", "10.1.0.0/24"), ("add-block", "10.1.0.0/24")],
+        [("update", "--areacode", "7"), ("update", "--areacode", "")],
+    ],
+    ids=["given and taken", "taken and given", "set and set back"],
+)
+@pytest.mark.parametrize("is_pushed", [False, True])
+def test_theirs_brings_back_nothing_that_two_edits_took_back(
+    person: Person, pair: list[tuple[str, ...]], is_pushed: bool
+) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    for command, *words in pair:
+        person("custom", command, locid, *words)
+    if is_pushed:
+        person("push")
+    place = person.upstream.places[-1]
+    theirs = Place(tuple({**place.as_fields(), "city": "Spandau"}.values()), place.blocks)
+    person.upstream.colleague_changes(-1, theirs, who="colleague")
+    person("custom", "update", locid, "--city", "Potsdam")
+    person("push", exits=3)
+    person("outbox", "drop", max(row["id"] for row in json.loads(person("outbox", "list", "--json"))))
+    person.pushes_for_all_to_see()
+    assert person.upstream.places[-1] == theirs
     assert json.loads(person("outbox", "list", "--json")) == []

@@ -446,6 +446,22 @@ def test_a_block_that_was_removed_and_that_a_colleague_gives_after_a_list_is_the
     assert person.upstream.places[-1].blocks == given.blocks
 
 
+def test_a_half_done_removal_of_what_a_person_says_is_still_it_puts_the_other_blocks_back(person: Person) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    person("custom", "remove-block", locid, "10.1.0.0/24")
+    person.upstream.faults = ["", "before"]
+    person("push", exits=1)
+    place = person.upstream.places[-1]
+    renamed = tuple({**place.as_fields(), "city": "Spandau"}.values())
+    person.upstream.colleague_changes(-1, Place(renamed, place.blocks), who="colleague")
+    settle()
+    person("push", exits=3)
+    person("outbox", "adopt", 4, -1)
+    assert person.looks_up("10.1.0.1", "10.2.0.1") == [1, -1]
+    person.pushes_for_all_to_see()
+    assert person.there == {-1: ("Spandau", ["10.2.0.0"])}
+
+
 @pytest.mark.parametrize("later", ["nothing", "delete"])
 @pytest.mark.parametrize("decision", ["drop", "retry"])
 def test_a_block_that_a_half_done_removal_took_and_a_colleague_gives_again_is_a_conflict(
@@ -525,9 +541,10 @@ def test_an_add_that_was_refused_and_taken_back_is_not_refused_again_with_anothe
     assert "1 rejected" in person.said
 
 
+@pytest.mark.parametrize("decision", ["retry", "drop"])
 @pytest.mark.parametrize("how", ["state", "outbox"])
 def test_a_restore_in_the_middle_of_a_removal_waits_for_a_person_who_gets_the_other_blocks_back(
-    person: Person, tmp_path: Path, home: str, how: str
+    person: Person, tmp_path: Path, home: str, how: str, decision: str
 ) -> None:
     locid = person.has("10.1.0.0/24", "10.2.0.0/24", "10.3.0.0/24")
     person("custom", "remove-block", locid, "10.1.0.0/24")
@@ -544,8 +561,9 @@ def test_a_restore_in_the_middle_of_a_removal_waits_for_a_person_who_gets_the_ot
     assert "older copy of the edits was put back" in person.said
     person("sync", exits=3)
     assert person.looks_up("10.1.0.1", "10.2.0.1", "10.3.0.1") == [1, -1, -1]
-    person("outbox", "retry", 5)
+    person("outbox", decision, 5)
     person("push")
     settle()
     person("sync")
-    assert person.there == {-1: ("Berlin", ["10.2.0.0", "10.3.0.0"])}
+    again = ["10.1.0.0"] if decision == "drop" else []
+    assert person.there == {-1: ("Berlin", [*again, "10.2.0.0", "10.3.0.0"])}

@@ -47,7 +47,7 @@ def _choose(session: EditSession, row: OutboxRow, kept: Kept, hold: Hold, choice
     place = chosen(kept.place, hold, choice)
     if choice == "drop" and hold.reason == "doubted" and hold.theirs is not None:
         since = tuple(each.intent for each in kept.pending if not each.attempts)  # the copy was put back
-        place = rebased(replace(place, intents=since), hold.theirs)
+        place = rebased(replace(place, intents=(*place.intents, *since)), hold.theirs)
     if choice == "drop" and hold.reason == "not shown" and hold.theirs is not None:
         over = {*kept.rows} - {intent.id for intent in place.intents}
         session.ledger.note_stored(kept, hold.theirs, among=over, state=State.DONE, problem=None)

@@ -530,6 +530,7 @@ class Courier:
         sent, now = requests[-1], Mark.now(0)
         return (
             not sent.misnamed
+            and bool(sent.key)  # that of one which only a newer copy of the edits may have sent is not known
             and sent.ended is not None
             and sent.attempted is not None
             and sent.attempted.boot == now.boot != ""

@@ -325,8 +325,6 @@ class Ledger:
                 continue
             wanted = target(place.intents, None)  # a create takes the later edits of its fields with it
             values = create.values if wanted is None else wanted.values
-            sent = Request(
-                what="create", values=values, upto=create.id, key=str(uuid.uuid4()), attempted=self.outbox.mark()
-            )
+            sent = Request(what="create", values=values, upto=create.id, attempted=self.outbox.mark())
             place = self.ended(replace(place, requests=(sent,)))
             self.save(kept, place, why=_PUT_BACK, before=kept.before or kept.made)

@@ -10,6 +10,7 @@ from geolookup.state.edits.places.place import (
     Intent,
     Place,
     in_order,
+    lacked,
     made_against,
     strays,
     target,
@@ -69,8 +70,9 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
             return _as_it_is(given_up, hold.theirs) if hold.theirs is not None else given_up
         case "same":
             left = tuple(intent for intent in place.intents if intent.what != "create")  # it is there, as it is
+            owed = owed_blocks(place) - (frozenset() if hold.theirs is None else hold.theirs.blocks)
             bound = replace(
-                place, number=hold.number, lost=None, requests=(), owed=frozenset(), baseline=hold.theirs, intents=left
+                place, number=hold.number, lost=None, requests=(), owed=owed, baseline=hold.theirs, intents=left
             )
             return rebased(bound, hold.theirs)
         case "anew":
@@ -91,7 +93,12 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
             return rebased(replace(place, intents=left, requests=(), owed=_back(place, hold.theirs)), hold.theirs)
         case "drop":
             theirs = hold.theirs if hold.reason == "doubted" else None  # else there is nothing, or another's
-            return replace(_unbound(place), number=None if theirs is None else place.number, baseline=theirs)
+            if theirs is None:
+                return _unbound(place)
+            back = frozenset().union(*(each.takes for each in place.intents)) | others_missing(place, theirs)
+            back = back - theirs.blocks if others_missing(place, theirs) else frozenset()
+            baseline = replace(theirs, blocks=theirs.blocks | back)
+            return replace(_unbound(place), number=place.number, baseline=baseline, owed=back)
 
 
 def _refused(place: Place) -> list[int]:
@@ -170,7 +177,7 @@ def _as_it_is(place: Place, theirs: Content) -> Place:
     known = place.acknowledged
     if known is None:
         return place
-    left = tuple(each for each in place.intents if each.what != "create" and each.applied(known) != known)
+    left = lacked((each for each in place.intents if each.what != "create"), known)
     back = owed_blocks(place)
     wanted = target(place.intents, replace(known, blocks=known.blocks | back))
     owed = frozenset() if wanted is None else back & wanted.blocks - theirs.blocks

@@ -173,6 +173,53 @@ def test_a_backup_that_is_copied_back_by_hand_is_noticed_before_anything_is_sent
     assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
 
 
+@pytest.mark.parametrize("blocks", [(), ("10.1.0.0/24",)])
+def test_a_create_that_a_newer_copy_has_sent_is_looked_for_also_if_keys_are_honoured(
+    person: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blocks: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("GEOLOOKUP_IDEMPOTENCY_KEYS", "true")
+    person.upstream.dials = Dials(keys=True)
+    person("sync", exits=None)
+    person.creates(*blocks)
+    person("state", "backup", tmp_path / "backup")
+    person("push")
+    person("state", "restore", tmp_path / "backup", "--replace", exits=None)
+    person("push", exits=None)
+    settle()
+    person("push", exits=None)
+    assert len(person.there) == 1
+
+
+@pytest.mark.parametrize("has_moved", [False, True])
+def test_a_site_that_a_colleague_deleted_is_made_anew_by_the_same_file_only_if_that_is_said(
+    person: Person, tmp_path: Path, has_moved: bool
+) -> None:
+    person.upstream.colleague_creates(ELSEWHERE, [("10.2.0.0", "10.2.0.255")], who="colleague")
+    person("sync")
+    sheet = tmp_path / "sites.csv"
+    sheet.write_text("name,country,city,latitude,longitude,blocks\nSydney,AU,Sydney,-33.8,151.2,10.2.0.0/24\n")
+    person("custom", "apply", sheet)
+    assert "Sydney (-1) is there already" in person.said
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    if has_moved:
+        ends = [(f"10.{at}.0.0", f"10.{at}.0.255") for at in (2, 3)]
+        person.upstream.colleague_creates({**ELSEWHERE, "city": "Perth", "latitude": -31.9}, ends, who="colleague")
+    settle()
+    person("sync", exits=3)
+    if has_moved:  # its network belongs to another branch by now, which is nothing of ours until a person says so
+        person("custom", "apply", sheet, exits=1)
+        assert "--take 'Sydney=-2'" in person.said
+        assert person.there == {-2: ("Perth", ["10.2.0.0", "10.3.0.0"])}
+        person("custom", "apply", sheet, "--take", "Sydney=-2")
+        assert "Sydney (-2) is there already" in person.said
+        return
+    person("custom", "apply", sheet, exits=3)
+    assert "Sydney: the service deleted it" in person.said
+    person("custom", "apply", sheet, "--keep", "mine")
+    person.pushes_for_all_to_see()
+    assert list(person.there.values()) == [("Sydney", ["10.2.0.0"])]
+
+
 def test_what_an_older_copy_would_send_again_is_held_if_it_was_deleted_since(person: Person, home: str) -> None:
     person.creates("10.1.0.0/24")
     before = _copied(home)

@@ -312,7 +312,11 @@ class _Planner:
         """The geolocations of the sites; those of them that get another name; and the names of those that lose it."""
         layer, deleted, unsent, sites = self._layer, self._deleted, self._unsent, self.sites
         in_file = {site.name for site in sites}
-        known = {name: locid for name, locid in self._editor.sites().items() if locid in layer or locid in deleted}
+        had = self._editor.sites()
+        known = {name: locid for name, locid in had.items() if locid in layer or locid in deleted}
+        # A site that somebody deleted takes over nothing of theirs, unless a person says so: it is asked first.
+        lost_names = had.keys() - known.keys() - self._takes.keys()
+        asked = {name for name in lost_names if self._keep is not None and self._keep.of(name) != "mine"}
         names = {name: locid for name, locid in known.items() if name in in_file}
         # What somebody renamed since is still this site: whose name stays is asked.
         called = {name: known.get(version[0]) for name, version in self.since.decided.items()}
@@ -338,7 +342,7 @@ class _Planner:
         names |= claims
         former = {locid: name for name, locid in known.items() if locid not in names.values()}
         claims |= Claims(layer, set(names.values()), self._bad, self._takes, known.values()).of(
-            [site for site in sites if site.name not in names]
+            [site for site in sites if site.name not in names and site.name not in asked]
         )
         names |= claims
         claims |= {name: locid for name, locid in renamed.items() if names[name] == locid}

@@ -188,7 +188,11 @@ class Since:
         self._sent = sent
         #: Of each site of which a person has said that theirs stays, the `version` of which it was said.
         self.decided: dict[str, list[str]] = json.loads(session.outbox.setting(_DECIDED + vrf) or "{}")
-        self._applied: dict[str, str] = {} if vrf else json.loads(session.outbox.setting(_LEFT) or "{}")
+        applied = {} if vrf else json.loads(session.outbox.setting(_LEFT) or "{}")
+        steps = session.steps
+        last = steps.applied(vrf) or 0
+        #: The digest that the last apply left of each place, by its number here now: it may have another one since.
+        self._applied: dict[str, str] = {str(steps.now(int(local), last)): left for local, left in applied.items()}
         #: Those that stay now, and the names of those of which that was said earlier.
         self._theirs: dict[str, list[str]] = {}
         self.again: list[str] = []

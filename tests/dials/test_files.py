@@ -594,6 +594,20 @@ def test_a_restore_over_a_half_done_removal_names_the_blocks_that_nothing_puts_b
     assert "10.1.0.0-10.1.0.255: a removal" not in person.said
 
 
+def test_a_state_of_before_a_half_done_removal_is_put_back_and_its_blocks_are_named(
+    person: Person, tmp_path: Path
+) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    person("state", "backup", tmp_path / "backup")
+    person("custom", "remove-block", locid, "10.1.0.0/24")
+    person("state", "backup", tmp_path / "pending")
+    person.upstream.faults = ["", "before"]
+    person("push", exits=1)
+    person("state", "restore", tmp_path / "backup", "--replace", exits=3)
+    assert "10.2.0.0-10.2.0.255 of geolocation -1, which a removal took from the service" in person.said
+    person("state", "restore", tmp_path / "pending", "--replace")  # the next push asks about it
+
+
 def test_a_drop_of_what_a_restore_put_in_doubt_keeps_the_edits_since(person: Person) -> None:
     locid = person.has("10.1.0.0/24")
     before = person.upstream.places[-1]

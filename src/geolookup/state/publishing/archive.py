@@ -25,6 +25,7 @@ from geolookup.state.base.current import Current, generation_path, overlay_path,
 from geolookup.state.base.parts import FLEET, FLEET_JOINED, FLEET_ROOT, has_service, parts_of, snapshot_path
 from geolookup.state.base.vrfs import vrf_files
 from geolookup.state.edits.names import SiteNames
+from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.operations import describe
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import content_of
@@ -409,6 +410,9 @@ def _own(home: str, *states: State) -> dict[tuple[Any, ...], str]:
         for name, named in SiteNames(database).all().items():
             zone = f", and its time zone {named.time_zone}" if named.time_zone else ""
             found[name, named] = f"the name {name} of geolocation {numbers.get(named.locid, named.locid)}{zone}"
+        for block, place in edits_restore.owed_of(Ledger(database), or_asked=not states):
+            words = f"{block} of geolocation {place.locid}, which a removal took from the service: give it again"
+            found["owed", place.locid, block] = words
         for vrf in vrfs.revisions():
             for name, place in vrfs.places(vrf).items():
                 found[vrf, name, content_of(place)] = f"{name} of the VRF {vrf}"

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,7 +11,7 @@ from geolookup.index.layout import OURS
 from geolookup.index.reader import IndexReader
 from geolookup.model.addresses import to_text
 from geolookup.model.errors import EditsDamagedError, IndexFileError, StateError
-from geolookup.model.types import FIELD_NAMES, Geolocation
+from geolookup.model.types import FIELD_NAMES, Geolocation, IPBlock
 from geolookup.state.base import files
 from geolookup.state.base.current import Current
 from geolookup.state.base.marks import Begun
@@ -83,24 +84,35 @@ def restore(directory: StateDirectory, source: str | None = None, *, empty: bool
         for key, place in before.items()
         if after.get(key) != place
     ]
-    goes_on = _owed(directory)
+    goes_on = _owed(directory, or_asked=True)
     owed = [each for each in owed if each not in goes_on]
     return Restored(
         source=chosen, pushed_since=pushed_since, unfinished=unfinished, replaced=replaced, lost=lost, owed=owed
     )
 
 
-def _owed(directory: StateDirectory) -> list[tuple[str, str, str]]:
-    """The blocks that a removal took from the service and has not put back yet; none that damaged edits do not tell."""
-    found = []
+def owed_of(ledger: Ledger, *, or_asked: bool = False) -> Iterator[tuple[IPBlock, Geolocation]]:
+    """The blocks that a removal took from the service and has not put back yet, each with its place as lookups have it.
+
+    ``or_asked``: those of which the next push asks, too, since a removal is open.
+    """
+    for kept in ledger.read(OPEN).values():
+        if (shown := kept.place.shown) is None:
+            continue
+        is_asked = or_asked and any(intent.takes for intent in kept.place.intents)
+        for block in in_order(shown.blocks if is_asked else owed_blocks(kept.place) & shown.blocks):
+            yield block, geolocation(kept.shown, shown)
+
+
+def _owed(directory: StateDirectory, *, or_asked: bool = False) -> list[tuple[str, str, str]]:
+    """The blocks of `owed_of` in words; none that damaged edits do not tell."""
     with contextlib.suppress(StateError):
-        for kept in directory.local.ask(lambda ledger: ledger.read(OPEN)).values():
-            shown = kept.place.shown
-            for block in in_order(owed_blocks(kept.place) & (frozenset() if shown is None else shown.blocks)):
-                assert shown is not None
-                place = geolocation(kept.shown, shown).place_text()
-                found.append((block.startip, block.endip, f"{place or 'geolocation'} ({kept.shown})"))
-    return found
+        found = directory.local.ask(lambda ledger: [*owed_of(ledger, or_asked=or_asked)])
+        return [
+            (block.startip, block.endip, f"{place.place_text() or 'geolocation'} ({place.locid})")
+            for block, place in found
+        ]
+    return []
 
 
 def _answers(directory: StateDirectory) -> dict[tuple[str, str, str], str]:

@@ -446,18 +446,23 @@ def test_a_block_that_was_removed_and_that_a_colleague_gives_after_a_list_is_the
     assert person.upstream.places[-1].blocks == given.blocks
 
 
-def test_a_half_done_removal_of_what_a_person_says_is_still_it_puts_the_other_blocks_back(person: Person) -> None:
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_half_done_removal_puts_the_other_blocks_back_though_a_colleague_corrects_the_place(
+    person: Person, is_known: bool
+) -> None:
     locid = person.has("10.1.0.0/24", "10.2.0.0/24")
     person("custom", "remove-block", locid, "10.1.0.0/24")
     person.upstream.faults = ["", "before"]
     person("push", exits=1)
     place = person.upstream.places[-1]
-    renamed = tuple({**place.as_fields(), "city": "Spandau"}.values())
+    elsewhere = {} if is_known else {"latitude": 50.7, "longitude": 7.1}
+    renamed = tuple({**place.as_fields(), "city": "Spandau", **elsewhere}.values())
     person.upstream.colleague_changes(-1, Place(renamed, place.blocks), who="colleague")
     settle()
-    person("push", exits=3)
-    person("outbox", "adopt", 4, -1)
-    assert person.looks_up("10.1.0.1", "10.2.0.1") == [1, -1]
+    person("push", exits=0 if is_known else 3)
+    if not is_known:  # it has neither its city nor a coordinate any more: a person says that it is still it
+        person("outbox", "adopt", 4, -1)
+        assert person.looks_up("10.1.0.1", "10.2.0.1") == [1, -1]
     person.pushes_for_all_to_see()
     assert person.there == {-1: ("Spandau", ["10.2.0.0"])}
 

@@ -39,12 +39,13 @@ def is_another(place: Place, content: Content, forms: Forms) -> bool:
 
     It shares no block with it or, if one of the two has none, not its country, city and coordinates: what has blocks is
     held against what the place had last. Who has but some of its blocks, and has never had its city or a coordinate,
-    may have taken these over: those of a moment between two requests are some.
+    may have taken these over: those of a moment between two requests are some, or none after a delete-all of ours.
     """
     whole = {each.blocks for each in (place.baseline, place.acknowledged) if each is not None}
     was = list(place.was())
     shared = {each.blocks & content.blocks for each in was} - {frozenset()}
-    if shared & whole or (shared and any(forms.akin(each.values, content.values) for each in was)):
+    is_between = shared or (not content.blocks and owed_blocks(place))
+    if shared & whole or (is_between and any(forms.akin(each.values, content.values) for each in was)):
         return False
     bare = (each for each in _latest(place) if not each.blocks) if content.blocks else was
     return not any(forms.identical(each.values, content.values) for each in bare)

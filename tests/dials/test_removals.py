@@ -533,6 +533,17 @@ def test_an_edit_that_the_service_has_is_not_told_again_as_a_later_one_is_sent(p
         assert person.said.count("done: ") == 1
 
 
+def test_a_removal_that_was_taken_back_is_not_told_as_done_with_another(person: Person) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    person("custom", "remove-block", locid, "10.1.0.0/24")
+    person("custom", "add-block", locid, "10.1.0.0/24")
+    person("custom", "remove-block", locid, "10.2.0.0/24")
+    person("push")
+    assert "done: remove 10.2.0.0-10.2.0.255 from -1: the service has it" in person.said
+    assert "remove 10.1.0.0-10.1.0.255 from -1: the service has it" not in person.said
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
+
+
 def test_an_add_that_was_refused_and_taken_back_is_not_refused_again_with_another(person: Person) -> None:
     locid = person.has("10.1.0.0/24")
     person.upstream.colleague_creates(ELSEWHERE, [("10.2.0.0", "10.2.0.255")], who="colleague")

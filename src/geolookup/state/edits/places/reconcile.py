@@ -225,17 +225,18 @@ def meant(place: Place, theirs: Content) -> Content | None:
 def half_done(place: Place, theirs: Content) -> list[Intent]:
     """The removals for which the newest delete-all was sent, if it also took blocks that have not been put back.
 
-    A removal of a block that a later edit gives again is over.
+    One of a block that a later edit gives again is over, unless there is no other.
     """
     back, wanted = owed_blocks(place), meant(place, theirs)
-    newest = {block: intent.id for intent in place.intents for block in intent.takes}
     *_, clear = [None, *(each for each in place.requests if each.what == "clear")]
-    upto = max(newest.values(), default=0) if clear is None else clear.upto
+    upto = max((each.id for each in place.intents if each.takes), default=0) if clear is None else clear.upto
     given = {intent.new for intent in place.intents if intent.id > upto}
     if wanted is None or not back & wanted.blocks - theirs.blocks - given:
         return []
-    taken = newest.keys() if clear is None or clear.before is None else clear.before.blocks
-    return [each for each in place.intents if any(newest[block] == each.id for block in each.takes & taken)]
+    last = {block: each.id for each in place.intents for block in (each.new, *each.takes)}
+    taken = last.keys() if clear is None or clear.before is None else clear.before.blocks
+    taking = [each for each in place.intents if each.takes & taken]
+    return [each for each in taking if any(last[block] == each.id for block in each.takes & taken)] or taking[-1:]
 
 
 def others_missing(place: Place, theirs: Content) -> Blocks:

@@ -443,6 +443,7 @@ def test_a_block_that_was_removed_and_that_a_colleague_gives_after_a_list_is_the
     if later == "update":
         assert person.looks_up("10.2.0.1") == [-1]
     person("push", exits=3 if later == "delete" else 0)
+    assert later != "delete" or "10.2.0.0-10.2.0.255 is there, too;" in person.said
     assert person.upstream.places[-1].blocks == given.blocks
 
 

@@ -73,13 +73,15 @@ def _beside(place: Place, theirs: Content | None) -> str:
     if theirs is None:
         return words_of(theirs)
     back = owed_blocks(place) | promised_blocks(place) | others_missing(place, theirs)
-    wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | back))
+    wanted, also = target(place.intents, replace(theirs, blocks=theirs.blocks | back)), "is still there"
+    if wanted is None:  # it shall be deleted: as who asked for that saw it
+        wanted, also = next((each.base for each in place.intents if each.what == "delete"), None), "is there, too"
     if wanted is None:
         return words_of(theirs)
     sides = zip(FIELD_NAMES, theirs.values, wanted.values, strict=True)
     found = [f"{name} {_value(now)} instead of {_value(ours)}" for name, now, ours in sides if now != ours]
     found += [f"{block} is missing" for block in in_order(wanted.blocks - theirs.blocks)]
-    found += [f"{block} is still there" for block in in_order(theirs.blocks - wanted.blocks)]
+    found += [f"{block} {also}" for block in in_order(theirs.blocks - wanted.blocks)]
     more = [f"{len(found) - _MOST_NAMED} more"] if len(found) > _MOST_NAMED else []
     return ": ".join(filter(None, (words_of(theirs), ", ".join(found[:_MOST_NAMED] + more))))
 

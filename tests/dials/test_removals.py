@@ -11,6 +11,14 @@ from tests.dials.person import ELSEWHERE, Person, settle
 from tests.dials.upstream import Place
 
 
+def _gives(person: Person, block: str) -> Place:
+    """A colleague gives a block to our place, which is returned."""
+    place = person.upstream.places[-1]
+    given = Place(place.fields, place.blocks | {(f"{block}.0", f"{block}.255")})
+    person.upstream.colleague_changes(-1, given, who="colleague")
+    return given
+
+
 def behind(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on lists are a replica's that stands still, and that may be behind for minutes."""
     monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "600")
@@ -348,9 +356,7 @@ def test_a_block_that_a_colleague_gave_before_us_is_removed_once_a_list_has_show
     locid = person.has("10.1.0.0/24")
     person("custom", "remove-block", locid, "10.1.0.0/24")
     person("custom", "add-block", locid, "10.3.0.0/24")
-    before = person.upstream.places[-1]
-    theirs = Place(before.fields, before.blocks | {("10.3.0.0", "10.3.0.255")})
-    person.upstream.colleague_changes(-1, theirs, who="colleague")
+    _gives(person, "10.3.0")
     settle()
     person("sync")
     person("custom", "remove-block", locid, "10.3.0.0/24")
@@ -436,9 +442,7 @@ def test_a_block_that_was_removed_and_that_a_colleague_gives_after_a_list_is_the
     person("custom", later, locid, *(("--postalcode", "10115") if later == "update" else ()))
     settle()
     person("sync")
-    place = person.upstream.places[-1]
-    given = Place(place.fields, place.blocks | {("10.2.0.0", "10.2.0.255")})
-    person.upstream.colleague_changes(-1, given, who="colleague")
+    given = _gives(person, "10.2.0")
     person("sync")
     if later == "update":
         assert person.looks_up("10.2.0.1") == [-1]
@@ -481,10 +485,8 @@ def test_a_block_that_a_half_done_removal_took_and_a_colleague_gives_again_is_a_
         person("custom", "delete", locid)
     settle()
     person("sync", exits=None)
-    place = person.upstream.places[-1]
-    assert place.blocks == set()
-    given = Place(place.fields, frozenset({("10.1.0.0", "10.1.0.255")}))
-    person.upstream.colleague_changes(-1, given, who="colleague")
+    assert person.upstream.places[-1].blocks == set()
+    given = _gives(person, "10.1.0")
     person("push", exits=3)
     assert "the service has changed Berlin (-1) since the edit was made" in person.said
     assert person.upstream.places[-1].blocks == given.blocks
@@ -516,9 +518,7 @@ def test_a_block_that_was_given_and_taken_again_before_a_push_is_a_colleagues_wh
     locid = person.has("10.1.0.0/24")
     person("custom", "add-block", locid, "10.2.0.0/24")
     person("custom", "remove-block", locid, "10.2.0.0/24")
-    place = person.upstream.places[-1]
-    given = Place(place.fields, place.blocks | {("10.2.0.0", "10.2.0.255")})
-    person.upstream.colleague_changes(-1, given, who="colleague")
+    given = _gives(person, "10.2.0")
     person("push")
     assert "done: remove 10.2.0.0-10.2.0.255 from -1: somebody else has given what it takes" in person.said
     person("sync")

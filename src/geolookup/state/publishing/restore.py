@@ -178,7 +178,7 @@ def _problem(path: str, temporary: Edits, *, as_sealed: bool = False) -> str | N
         temporary.check(in_order=False, sealed=as_sealed)
     except StateError as error:
         if files.FULL in str(error):
-            raise  # there is no room for any other backup either
+            raise  # no other backup fits, either
         return str(error).replace(temporary.path, path).partition(": lookups go on")[0]
     return None
 

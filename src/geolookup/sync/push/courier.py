@@ -246,7 +246,8 @@ class Courier:
             self._report.stopped = str(error)
             for job in self._jobs.values():
                 place = job.kept.place
-                job.over = job.over or job.listed or place.number is None or not all(r.known for r in place.requests)
+                is_unknown = any(not request.known for request in place.requests)
+                job.over = job.over or job.listed or place.number is None or is_unknown
             return
         except UpstreamError as error:
             raise LeaveError(str(error)) from error

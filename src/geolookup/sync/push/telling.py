@@ -69,7 +69,7 @@ def words_of(content: Content | None) -> str:
 
 
 def _beside(place: Place, theirs: Content | None) -> str:
-    """What the service has, in words, and where that is not what a place shall be."""
+    """The place as the service has it, in words, with each field and block that is wanted otherwise."""
     if theirs is None:
         return words_of(theirs)
     back = owed_blocks(place) | promised_blocks(place) | others_missing(place, theirs)

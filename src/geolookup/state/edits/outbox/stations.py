@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from geolookup.state.edits.outbox.row import State
-from geolookup.state.edits.places.place import Content, Intent, Place, strays
+from geolookup.state.edits.places.place import Content, Intent, Place, last_word, strays
 from geolookup.state.edits.places.reconcile import Hold, conflicting, half_done, meant, owed_blocks
 
 
@@ -22,7 +22,7 @@ def pending(place: Place, theirs: Content | None) -> list[Intent]:
         return [intent for intent in place.intents if intent.what == "delete" or intent.id > known]
     owners = {_owner(place, at) for at, value in enumerate(wanted.values) if theirs.values[at] != value}
     new, old = wanted.blocks - theirs.blocks, theirs.blocks - wanted.blocks
-    last = {block: each.id for each in place.intents for block in (each.new, *each.takes)}  # the newest counts
+    last = last_word(place.intents)
     half = half_done(place, theirs) if owed & new else []
     taken = max((request.upto for request in place.requests if request.what == "clear"), default=0)
     return [

@@ -13,6 +13,7 @@ from geolookup.state.edits.places.place import (
     lacked,
     made_against,
     strays,
+    taken_by,
     target,
     without,
 )
@@ -95,8 +96,8 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
             theirs = hold.theirs if hold.reason == "doubted" else None  # else there is nothing, or another's
             if theirs is None:
                 return _unbound(place)
-            back = frozenset().union(*(each.takes for each in place.intents)) | others_missing(place, theirs)
-            back = back - theirs.blocks if others_missing(place, theirs) else frozenset()
+            besides = others_missing(place, theirs)
+            back = (besides | taken_by(place.intents)) - theirs.blocks if besides else besides
             baseline = replace(theirs, blocks=theirs.blocks | back)
             return replace(_unbound(place), number=place.number, baseline=baseline, owed=back)
 
@@ -119,8 +120,7 @@ def _refused(place: Place) -> list[int]:
 def _back(place: Place, theirs: Content) -> Blocks:
     """The blocks that come back as the acknowledged edits are given up: those of a removal that is half done."""
     half, wanted = half_done(place, theirs), meant(place, theirs)
-    given_up = frozenset().union(*(intent.takes for intent in half))
-    return owed_blocks(place) & (given_up | wanted.blocks) - theirs.blocks if half and wanted else frozenset()
+    return owed_blocks(place) & (taken_by(half) | wanted.blocks) - theirs.blocks if half and wanted else frozenset()
 
 
 def anew(place: Place) -> Place:
@@ -163,7 +163,7 @@ def _restored(place: Place, theirs: Content) -> Place:
     wanted = again.shown
     if wanted is None:
         return again
-    taken = frozenset().union(*(intent.takes for intent in place.intents))
+    taken = taken_by(place.intents)
     promised = promised_blocks(place)
     lost = (promised | owed_blocks(place)) - taken - wanted.blocks
     extra = _added(again, lost)

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from geolookup.state.edits.places.likeness import Forms
-from geolookup.state.edits.places.place import Content, Intent, Place, Request, Values, lacked, made_against
+from geolookup.state.edits.places.place import Content, Intent, Place, Request, Values, lacked, made_against, taken_by
 from geolookup.state.edits.places.reconcile import (
     Done,
     Hold,
@@ -293,7 +293,7 @@ def _shown(place: Place, theirs: Content, listed: Content) -> Place:
     ``theirs`` is in our words, and ``listed`` in those of the service.
     """
     owed = owed_blocks(place) - theirs.blocks
-    if not owed - frozenset().union(*(intent.takes for intent in place.intents)):
+    if not owed - taken_by(place.intents):
         owed = frozenset()  # all else that a delete-all took is back: the removal is over
     baseline = replace(theirs, blocks=theirs.blocks | owed)
     left = tuple(_without_create(place))

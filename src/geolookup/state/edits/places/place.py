@@ -229,6 +229,16 @@ def in_order(blocks: Blocks) -> list[Any]:
     return sorted(found)
 
 
+def last_word(intents: Iterable[Intent]) -> dict[Block, int]:
+    """The number of the newest intent that gives or takes each block."""
+    return {block: intent.id for intent in intents for block in (intent.new, *intent.takes)}
+
+
+def taken_by(intents: Iterable[Intent]) -> Blocks:
+    """The blocks that intents take, whatever others give again."""
+    return frozenset().union(*(intent.takes for intent in intents))
+
+
 def target(intents: Iterable[Intent], content: Content | None) -> Content | None:
     """A content with intents applied."""
     values: list[Any] = [] if content is None else list(content.values)

@@ -16,7 +16,9 @@ from geolookup.state.edits.places.place import (
     Request,
     filled,
     in_order,
+    last_word,
     strays,
+    taken_by,
     target,
 )
 
@@ -225,7 +227,7 @@ def meant(place: Place, theirs: Content) -> Content | None:
 def half_done(place: Place, theirs: Content) -> list[Intent]:
     """The removals for which the newest delete-all was sent, if it also took blocks that have not been put back.
 
-    One of a block that a later edit gives again is over, unless there is no other.
+    A removal whose block a later edit gives again counts as over, as long as another one is left.
     """
     back, wanted = owed_blocks(place), meant(place, theirs)
     *_, clear = [None, *(each for each in place.requests if each.what == "clear")]
@@ -233,7 +235,7 @@ def half_done(place: Place, theirs: Content) -> list[Intent]:
     given = {intent.new for intent in place.intents if intent.id > upto}
     if wanted is None or not back & wanted.blocks - theirs.blocks - given:
         return []
-    last = {block: each.id for each in place.intents for block in (each.new, *each.takes)}
+    last = last_word(place.intents)
     taken = last.keys() if clear is None or clear.before is None else clear.before.blocks
     taking = [each for each in place.intents if each.takes & taken]
     return [each for each in taking if any(last[block] == each.id for block in each.takes & taken)] or taking[-1:]
@@ -244,7 +246,7 @@ def others_missing(place: Place, theirs: Content) -> Blocks:
     if not place.doubted or target(place.intents, theirs) is None:
         return frozenset()
     taking = [intent for intent in place.intents if intent.takes]
-    taken = frozenset().union(*(intent.takes for intent in taking))
+    taken = taken_by(taking)
     return frozenset() if taken & theirs.blocks else _seen(taking) - taken - theirs.blocks
 
 

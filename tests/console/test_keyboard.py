@@ -8,7 +8,7 @@ from geolookup.sync.pull.pull import pull
 from tests.console.pages.test_sheet import HEAD, LYON
 from tests.support.services.running_service import FIELDS, RunningService
 from tests.support.services.service_fixtures import DEFAULTS
-from tests.support.users.browser import Watched
+from tests.support.users.browser import Watched, settled
 from tests.support.users.running_console import RunningConsole
 
 #: The name of what has the focus, as a person hears it, and whether it can be seen where that is.
@@ -28,6 +28,7 @@ class Keys:
 
     def reach(self, name: str) -> None:
         """Press Tab until the control of this name has the focus, which can be seen at each step."""
+        settled(self.tab)
         passed = []
         for _ in range(60):
             focused, seen = self.tab.evaluate(_FOCUSED)

@@ -12,6 +12,7 @@ from geolookup.settings.table import Settings
 from geolookup.state.edits.session import EditSession
 from geolookup.sync.opening import open_editor
 from tests.support.data.two_sources import NOTHING, state
+from tests.support.users.browser import settled
 from tests.support.users.running_console import RunningConsole, Visitor, hidden
 
 
@@ -488,6 +489,7 @@ def test_enter_in_a_field_leaves_what_was_pasted_as_it_is(tab: Any, console: Run
     tab.get_by_label("Networks").fill(mail)
     tab.get_by_role("button", name="Show whose answer would change").click()
     tab.get_by_role("button", name="Keep the 3 networks").wait_for()
+    settled(tab)
     tab.get_by_label("Name").fill("Enter")
     tab.keyboard.press("Enter")
     tab.locator("#problem:focus").wait_for()
@@ -495,8 +497,10 @@ def test_enter_in_a_field_leaves_what_was_pasted_as_it_is(tab: Any, console: Run
     assert tab.get_by_label("Name").input_value() == "Enter"
     tab.get_by_role("button", name="Keep the 3 networks").click()
     tab.get_by_text("Read 3 networks of what was pasted.").wait_for()
+    settled(tab)
     tab.get_by_label("Name").press("Enter")
     tab.get_by_text("Nothing is saved yet.").wait_for()
+    settled(tab)
     tab.get_by_label("Name").fill("Enter again")
     tab.get_by_label("Name").press("Enter")
     tab.locator("td", has_text="Enter again").wait_for()

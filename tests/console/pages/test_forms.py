@@ -10,6 +10,7 @@ import pytest
 
 from geolookup.sync.opening import open_editor
 from tests.console.many import many
+from tests.support.users.browser import settled
 from tests.support.users.running_console import RunningConsole, Visitor, hidden
 
 
@@ -46,7 +47,7 @@ def test_a_city_is_picked_and_a_site_made_by_the_keyboard_alone(tab: Any, consol
     tab.get_by_role("button", name="Show whose answer would change").focus()
     tab.keyboard.press("Enter")
     tab.get_by_role("region", name="Whose answer would change").get_by_text("286 IPv4").wait_for()
-    tab.wait_for_function("!document.querySelector('.htmx-settling, .htmx-added, .htmx-request')")  # it sets the focus
+    settled(tab)
     tab.get_by_role("button", name="Create this site").focus()
     tab.keyboard.press("Enter")
     tab.get_by_role("heading", level=1, name="Our new office in Lyon").wait_for()

@@ -455,7 +455,7 @@ def test_an_answer_has_the_focus(tab: Any, console: RunningConsole) -> None:
     tab.goto(f"{console.url}/")
     tab.get_by_label("Address, network, range or site").fill("10.68.1.0/24, 10.68.2.7")
     tab.keyboard.press("Enter")
-    tab.wait_for_function("document.activeElement.id === 'answer'")
+    tab.locator("#answer:focus").wait_for()
     tab.keyboard.press("Tab")
     assert tab.evaluate("document.activeElement.textContent") == "New site for these addresses"
 

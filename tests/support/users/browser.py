@@ -60,6 +60,11 @@ def running() -> Iterator[Any]:
         browser.close()
 
 
+def settled(tab: Any) -> None:
+    """Wait until htmx has set the focus: a key that is pressed while it puts an answer in goes anywhere."""
+    tab.locator(".htmx-settling, .htmx-added, .htmx-request").first.wait_for(state="detached")
+
+
 class Watched:
     """A browser's context, and what its pages did that no page should do: `unwanted` is empty if all is well."""
 

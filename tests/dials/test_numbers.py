@@ -250,6 +250,25 @@ def test_of_two_branches_in_one_town_that_a_copy_numbers_otherwise_each_stays_wh
     assert json.loads(person("outbox", "list", "--json")) == []
 
 
+def test_two_branches_in_one_town_that_a_colleague_made_equal_keep_their_numbers(person: Person) -> None:
+    first, second = person.has("10.1.0.0/24", postalcode="10115"), person.has(postalcode="10117")
+    person("custom", "update", second, "--areacode", "7")
+    person("push")
+    settle()
+    person("sync")
+    person("custom", "clear-blocks", first)
+    person("push")
+    fields = person.upstream.places[-1].fields
+    person.upstream.colleague_changes(-1, Place(fields, frozenset({("172.16.0.0", "172.16.0.0")})), who="colleague")
+    person.upstream.colleague_changes(-2, Place(fields, frozenset()), who="colleague")
+    settle()
+    person("sync")
+    assert person.looks_up("172.16.0.0") == [-1]
+    person("custom", "update", first, "--city", "Bonn")
+    person("push")
+    assert person.there == {-1: ("Bonn", ["172.16.0.0"]), -2: ("Berlin", [])}
+
+
 def test_a_number_that_a_person_ruled_out_is_asked_about_if_it_shows_what_was_created_since(person: Person) -> None:
     person.upstream.dials = Dials(reuse=True)
     locid = person.has("10.1.0.0/24")

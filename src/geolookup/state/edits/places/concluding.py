@@ -247,7 +247,8 @@ def concluded(
 def _numbered_anew(places: Sequence[Place], matching: Matching) -> list[Place]:
     """The places, each that is under one other number just as it was, and not under its own, with that number.
 
-    Two branches in one town can be told apart by that alone if one has no blocks.
+    Two branches in one town can be told apart by that alone if one has no blocks. A place stays where it is if the one
+    that had the other number does: somebody may have made the two equal.
     """
     listed = matching.listed
     numbers: dict[Content, list[int]] = {}
@@ -272,7 +273,11 @@ def _numbered_anew(places: Sequence[Place], matching: Matching) -> list[Place]:
             ]
             place = replace(place, number=others[0], refused=None) if len(others) == 1 else place
         found.append(place)
-    return found
+    while True:
+        owners, moved = Counter(place.number for place in found), found
+        found = [was if owners[now.number] > 1 else now for was, now in zip(places, moved, strict=True)]
+        if found == moved:
+            return found
 
 
 def holders(refused: Request | None, listed: Mapping[int, Content]) -> tuple[tuple[int, Content], ...]:

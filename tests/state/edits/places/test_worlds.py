@@ -8,7 +8,7 @@ import pytest
 from geolookup.state.edits.places import concluding
 from geolookup.state.edits.places import reconcile as deciding
 from tests.state.edits.places import world as worlds
-from tests.state.edits.places.explore import explore
+from tests.state.edits.places.explore import explore, walk
 from tests.state.edits.places.world import start
 
 
@@ -48,6 +48,11 @@ def test_nothing_is_lost_of_a_place_from_which_one_block_cannot_be_taken_alone(
     faults: int, moves: int, most: int
 ) -> None:
     assert explore(start(edits=2, faults=faults, moves=moves, blocks=(1, 2)), most=most) > 100
+
+
+def test_nothing_is_lost_doubled_or_written_to_another_in_larger_worlds() -> None:
+    for seed in range(500):
+        walk(seed)
 
 
 def _believed(place: Any, *, number: int | None = None, taken: Any = ()) -> Any:

@@ -54,6 +54,8 @@ class Exact(Forms):
 
 
 EXACT = Exact()
+#: The words of the step in which a service gives a wrong number.
+MISNAMED = "the answer names"
 
 
 class Late(NamedTuple):
@@ -541,7 +543,7 @@ def _sends(world: World, place: Place, request: Request) -> Iterator[tuple[str, 
         for wrong in () if world.brings else NUMBERS:
             if wrong != number:
                 yield (
-                    f"{what}: the answer names {wrong}",
+                    f"{what}: {MISNAMED} {wrong}",
                     put(done._replace(odd=True), answered(under_way, number=wrong, taken=contents(world.shelf))),
                 )
 
@@ -745,7 +747,7 @@ def check_rest(world: World, rested: set[World]) -> None:
             raise Violated(f"place {held} is held on a plain service: {hold.reason}")
         for choice, after in choices(world, held, hold):
             try:
-                check_chosen(at_rest(after, rounds=3), held, hold)
+                check_chosen(at_rest(after, rounds=4), held, hold)
             except Violated as error:
                 raise Violated(f"place {held} is held ({hold.reason}), and {choice} is chosen: {error}") from error
     rested.update(came_by)

@@ -252,7 +252,7 @@ def test_what_only_reads_says_that_nothing_was_changed(words: list[str]) -> None
 
 
 class Interrupting(Upstream):
-    """A service that interrupts its client at a request, and does not answer it."""
+    """A service that interrupts its client at a request, which it has carried out, and does not answer it."""
 
     def __init__(self, is_it: Callable[[str, str], bool]) -> None:
         super().__init__(Dials(), Random(1), time.monotonic)
@@ -262,13 +262,14 @@ class Interrupting(Upstream):
 
     def handle(self, method: str, target: str, headers: Any, body: bytes) -> Any:
         """Answer a request, or interrupt who sent it."""
+        answer = super().handle(method, target, headers, body)
         if self.client is not None and self.is_it(method, target):
             client, self.client = self.client, None
             while not waits(client):  # for the answer
                 time.sleep(0.01)
             client.send_signal(self.number)
             client.wait(60)
-        return super().handle(method, target, headers, body)
+        return answer
 
 
 @pytest.fixture

@@ -14,18 +14,45 @@ LIKE = {**ELSEWHERE, "region": "", **BERLIN, "areacode": "040"}
 EQUAL = {**ELSEWHERE, "region": "", **BERLIN}
 
 
-def test_a_lost_create_is_sent_again_beside_one_that_is_like_it_if_the_service_stores_exactly(person: Person) -> None:
+#: A block that nothing of ours gave.
+THEIRS = [("172.16.0.0", "172.16.0.255")]
+
+
+@pytest.mark.parametrize(
+    "is_known", [True, False], ids=["a service that stores exactly", "one of which nothing is known"]
+)
+def test_a_lost_create_is_sent_again_beside_one_that_is_like_it_and_has_a_block_of_somebody_else(
+    person: Person, is_known: bool
+) -> None:
+    if is_known:
+        person.creates(city="Bonn", latitude=50.73)
+        person("push")
+        settle()
+        person("sync")  # by which the service stores what it is told
+    person.creates(areacode="030")
+    person.upstream.faults = ["before"]
+    person("push", exits=1)
+    person.upstream.colleague_creates(LIKE, THEIRS, who="colleague")
+    settle()
+    person("push")
+    assert len(person.there) == 2 + is_known
+
+
+def test_a_create_of_which_somebody_has_changed_what_it_made_is_asked_about(person: Person) -> None:
     person.creates(city="Bonn", latitude=50.73)
     person("push")
     settle()
     person("sync")  # by which the service stores what it is told
     person.creates(areacode="030")
-    person.upstream.faults = ["before"]
+    person.upstream.faults = ["after"]
     person("push", exits=1)
-    person.upstream.colleague_creates(LIKE, who="colleague")
+    person.upstream.colleague_changes(-2, Place(tuple(LIKE.values()), frozenset()), who="colleague")
     settle()
+    person("push", exits=3)
+    assert "`geolookup outbox adopt 2 -2` says that -2 is it" in person.said
+    person("outbox", "adopt", 2, -2)
     person("push")
-    assert sorted(person.there) == [-3, -2, -1]
+    assert sorted(person.there) == [-2, -1]
 
 
 def test_of_several_that_are_equal_none_is_taken_until_a_person_says_which(person: Person) -> None:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from geolookup.state.edits.places.likeness import Forms
+from geolookup.state.edits.places.likeness import Forms, may_be_stored
 from geolookup.state.edits.places.place import Content, Intent, Place, Request, Values, lacked, made_against, taken_by
 from geolookup.state.edits.places.reconcile import (
     Done,
@@ -406,19 +406,22 @@ def _bound(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) -
     own = {place.number for place in left if _holds(place, listed, forms)}
     for place in left:
         create = _create(place)
-        like = [
+        there = [
             number
             for number in dict.fromkeys(each for sent in _sent(place) for each in matching.appeared(place, sent))
             if number not in own - {place.number}
-            and (
-                any(forms.same(sent, each.values) for sent in _sent(place) for each in matching.contents(number))
-                or any(forms.may_be(sent, listed[number].values) for sent in _sent(place))
-                or (place.doubted and _may_be_made(place, create, listed[number], forms))
-            )
+        ]
+        like = [
+            number
+            for number in there
+            if any(forms.same(sent, each.values) for sent in _sent(place) for each in matching.contents(number))
+            or _may_be_stored(place, listed[number], forms)
+            or (place.doubted and _may_be_made(place, create, listed[number], forms))
         ]
         is_there = _holds(place, listed, forms) and place.number not in matching.taken
         if is_there and (place.number in like or not like):
             continue  # somebody has changed it since
+        like = like or [number for number in there if _may_be_another_now(place, number, matching)]
         if like:
             number = place.number if place.number in like else like[0]
             unclear(place, number, [*like, place.number if is_there else None])
@@ -446,6 +449,27 @@ def _bound(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) -
         if newest.get(known.number, known.id) != known.id:  # it was given to another place of ours
             found[known.id] = replace(known, number=None, lost=known.number)
     return [found[place.id] for place in places if place.id in found], merged
+
+
+def _may_be_stored(place: Place, content: Content, forms: Forms) -> bool:
+    """True if a service that was not seen to store all as it comes may have made this of what a create sent.
+
+    What has a block that nothing of ours gave is a colleague's, unless services commonly make that of what was sent.
+    """
+    is_ours = content.blocks <= _blocks(place)
+    return any(
+        forms.may_be(sent, content.values) and (is_ours or may_be_stored(sent, content.values)) for sent in _sent(place)
+    )
+
+
+def _may_be_another_now(place: Place, number: int, matching: Matching) -> bool:
+    """True if a create may have made what a number shows, and somebody has changed its other fields since."""
+    content, forms = matching.listed[number], matching.forms
+    return (
+        content.blocks <= _blocks(place)
+        and any(forms.identical(sent, content.values) for sent in _sent(place))
+        and not any(forms.same(sent, content.values) for sent in matching.pending)
+    )
 
 
 def _may_be_made(place: Place, create: Request, content: Content, forms: Forms) -> bool:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.dials.dials import Dials
 from tests.dials.person import ELSEWHERE, Person, settle
+from tests.dials.upstream import Place
 
 
 @pytest.mark.parametrize("command", ["push", "refresh"])
@@ -155,6 +156,37 @@ def test_one_etag_for_ever_loses_nothing_and_makes_no_twin(person: Person) -> No
     person("sync")
     assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
     assert person.looks_up("10.1.0.1") == [-1]
+
+
+@pytest.mark.parametrize("edit", ["delete", "remove-block 10.1.0.0/24", "add-block 10.9.0.0/24", "update --region=BE"])
+def test_one_etag_for_ever_is_no_proof_against_a_look(person: Person, edit: str) -> None:
+    person.upstream.etag = '"always"'
+    person("sync")
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    command, *rest = edit.split()
+    person("custom", command, locid, *rest)
+    tokyo = Place(tuple(ELSEWHERE.values()), frozenset({("172.16.0.0", "172.16.0.255")}))
+    person.upstream.colleague_changes(-1, tokyo, who="colleague")
+    person("push", exits=3)
+    assert "the service has given the number -1 to something else" in person.said
+    assert person.upstream.places == {-1: tokyo}
+
+
+@pytest.mark.parametrize("edit", ["delete", "remove-block 10.1.0.0/24", "update --region=BE"])
+def test_what_creates_are_held_against_is_no_proof_against_a_look(person: Person, edit: str) -> None:
+    person.upstream.etag = '"always"'
+    person("sync")
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    person.creates(city="Bonn", latitude=50.73)
+    command, *rest = edit.split()
+    person("custom", command, locid, *rest)
+    before = person.upstream.places[-1]
+    fields = tuple((before.as_fields() | {"region": "Bavaria"}).values())
+    theirs = Place(fields, before.blocks | {("172.16.0.0", "172.16.0.255")})
+    person.upstream.colleague_changes(-1, theirs, who="colleague")
+    person("push", exits=3)
+    assert "the service has changed Berlin (-1)" in person.said
+    assert person.upstream.places[-1] == theirs
 
 
 def test_two_branches_in_one_town_whose_requests_are_lost_in_turn_are_not_held(person: Person) -> None:

@@ -260,13 +260,14 @@ class Courier:
             self._forms, self._before = ledger.forms(), None
         self._tell(found)
         for job in self._jobs.values():
+            job.over = job.over or self._is_held(job)
+            if job.looked or not freely:
+                continue  # this list may be older than that look; and an answer that nothing changed proves nothing
             place = job.kept.as_of(start.mark, self._settings.settle_s)
             content = None if place.number is None or place.number not in listed else content_of(listed[place.number])
-            settled = all(request.settled for request in place.requests)
-            job.conclusive = settled and (freely or not place.requests)
+            job.conclusive = all(request.settled for request in place.requests)
             job.theirs = content
             job.looked = job.conclusive or content is not None
-            job.over = job.over or self._is_held(job)
 
     def _tell(self, found: Findings) -> None:
         self._report.warnings += found.warnings
@@ -414,8 +415,7 @@ class Courier:
         failed = [look.answer for look in looks if look.answer is not None]
         self._patience.after(failed)
         if missing and not failed:
-            in_doubt = any(job.kept.place.requests for job in jobs)
-            self._read_list(freely=in_doubt)
+            self._read_list(freely=True)
             for job in jobs:
                 if not job.looked and not job.over:
                     self._put_off(job, "the service does not show it: the next push looks again")

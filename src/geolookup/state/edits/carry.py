@@ -47,7 +47,7 @@ def carry_over(
         if place in here:
             _assign(ledger, kept, here[place], theirs)
         else:
-            kept = ledger.rewrite(kept, anew(kept.place))
+            kept = ledger.rewrite(ledger.part(kept, seen=outbox.counter), anew(kept.place))
             ledger.made_since(kept, made)
             before = kept.place.id
             count += 1

@@ -40,6 +40,10 @@ def _held(session: EditSession, row: OutboxRow) -> tuple[Kept, Hold]:
 def _choose(session: EditSession, row: OutboxRow, kept: Kept, hold: Hold, choice: Choice, what: str) -> OutboxRow:
     """Write what becomes of a place by a choice about it."""
     session.write_history()  # which knows the place by the number that it has now
+    if choice in ("anew", "retry") and (
+        hold.reason in ("gone", "another") or (hold.reason, hold.theirs) == ("not shown", None)
+    ):
+        kept = session.ledger.part(kept, seen=kept.seen)
     if choice != "same" and hold.reason in ("unclear", "another") and hold.number is not None:
         # A person has seen these, and says that none is this one.
         shown = {number: content for number, content in ((hold.number, hold.theirs), *hold.also) if content is not None}

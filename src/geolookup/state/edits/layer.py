@@ -59,7 +59,7 @@ def lay_over(places: Iterable[Geolocation], ours: Iterable[Kept], forms: Forms, 
         if number is not None and number in layer:
             found = content_of(layer[number].place)
             # Of what is over, or to be made anew, that number may be another place's by then, or one more of ours.
-            was = place if place.number is not None else replace(place, baseline=kept.last or content)
+            was = place if place.number is not None else replace(place, baseline=kept.last or place.baseline or content)
             another = look_at(was, found, forms, conclusive=False).another
             if not another:
                 del layer[number]

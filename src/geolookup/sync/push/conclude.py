@@ -58,7 +58,8 @@ def conclude(
     """
     findings = Findings()
     known = ledger.read(f"{OPEN} OR number IS NOT NULL OR {NAMED}")
-    if not known and not ledger.watched():
+    over = [*ledger.over()] if asked_freely else []
+    if not (known or over or ledger.watched()):
         return findings
     forms = ledger.forms()
     contents = {number: content_of(place) for number, place in listed.items()}
@@ -124,15 +125,16 @@ def conclude(
         findings.warnings.append(words)
     findings.warnings += words_of_forms(learned, names)
     if asked_freely:
-        _tell_again(ledger, contents, forms, names, findings)
+        asked = {number for hold in found.held.values() for number in (hold.number, *(each for each, _ in hold.also))}
+        _tell_again(ledger, over, {at: contents[at] for at in contents.keys() - asked}, forms, names, findings)
     return findings
 
 
 def _tell_again(
-    ledger: Ledger, contents: Mapping[int, Content], forms: Forms, names: Names, findings: Findings
+    ledger: Ledger, over: list[Kept], contents: Mapping[int, Content], forms: Forms, names: Names, findings: Findings
 ) -> None:
     """Tell that something is there again which was over, and may have been made anew since."""
-    for kept in ledger.over():
+    for kept in over:
         number, was = kept.gone, replace(kept.place, baseline=kept.last)
         shown = None if number is None else contents.get(number)
         if number is None or shown is None or not names.is_free(number, kept) or is_another(was, shown, forms):

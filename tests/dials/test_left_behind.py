@@ -1,0 +1,101 @@
+"""A number that a place of ours has no more: what lookups have of it in older lists, and what is told if it is back."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.dials.person import ELSEWHERE, Person, settle
+from tests.dials.upstream import Place
+
+
+def _retried(person: Person, *edit: str, given: bool = False) -> Place:
+    """Edit a place that somebody has deleted, or whose number is something else, and have it made anew: what it was."""
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    before = person.upstream.places[-1]
+    tokyo = Place(tuple(ELSEWHERE.values()), frozenset({("172.16.0.0", "172.16.0.255")}))
+    person.upstream.colleague_changes(-1, tokyo if given else None, who="colleague")
+    person("custom", edit[0], locid, *edit[1:])
+    settle()
+    person("push", exits=3)
+    person("outbox", "retry", json.loads(person("outbox", "list", "--json"))[0]["id"])
+    return before
+
+
+EDITS: list[Any] = [
+    ("remove-block", "10.2.0.0/24"),
+    ("replace-block", "10.2.0.0/24", "10.7.0.0/24"),
+    ("clear-blocks",),
+    ("update", "--city", "Potsdam"),
+]
+
+
+@pytest.mark.parametrize("is_pushed", [False, True], ids=["before the push", "after the push"])
+@pytest.mark.parametrize("given", [False, True], ids=["deleted", "something else"])
+@pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit[0])
+def test_what_was_made_anew_and_is_there_again_is_told(
+    person: Person, edit: tuple[str, ...], given: bool, is_pushed: bool
+) -> None:
+    before = _retried(person, *edit, given=given)
+    if is_pushed:
+        person.pushes_for_all_to_see()
+    person.upstream.fail_over({**person.upstream.places, -1: before})
+    settle()
+    person("sync", exits=3)
+    assert "geolocation -1 (Berlin, DE with 10.1.0.0-10.1.0.255, 10.2.0.0-10.2.0.255) was gone" in person.said
+    person("custom", "delete", "--", -1)
+    person("push", exits=None)  # the create may have to wait until lists show the other one
+    settle()
+    person("push")
+    assert -1 not in person.there
+    assert len(person.there) == 1
+
+
+def test_what_was_made_anew_and_deleted_unsent_is_told_if_it_is_there_again(person: Person) -> None:
+    before = _retried(person, "remove-block", "10.2.0.0/24")
+    person("custom", "delete", json.loads(person("custom", "list", "--json"))[0]["locid"])
+    assert person.looks_up("10.1.0.1") == [1]
+    person.upstream.fail_over({**person.upstream.places, -1: before})
+    settle()
+    person("sync", exits=3)
+    assert "was gone from the service, and is there again" in person.said
+
+
+@pytest.mark.parametrize("edit", EDITS[:3], ids=lambda edit: edit[0])
+def test_the_former_number_of_what_was_made_anew_answers_no_more(person: Person, edit: tuple[str, ...]) -> None:
+    _retried(person, *edit)
+    person("push")
+    assert person.looks_up("10.2.0.1") == [1]
+    settle()
+    person("sync")
+    published = json.loads(person("generations", "list", "--format", "json"))
+    person("generations", "rollback", published[1]["number"], "--yes")
+    assert person.looks_up("10.2.0.1") == [1]
+
+
+@pytest.mark.parametrize("is_synced", [False, True], ids=["pushed", "pushed and synced, and rolled back"])
+def test_the_former_numbers_at_a_service_that_numbers_otherwise_answer_no_more(person: Person, is_synced: bool) -> None:
+    first, second = person.has("10.1.0.0/24", "10.2.0.0/24"), person.has("10.3.0.0/24", city="Bonn", latitude=50.73)
+    served = json.loads(person("generations", "list", "--format", "json"))[0]["number"]
+    person.upstream.fail_over({number - 10: place for number, place in person.upstream.places.items()})
+    settle()
+    person("custom", "remove-block", first, "10.2.0.0/24")
+    person("custom", "delete", second)
+    person("push")
+    if is_synced:
+        settle()
+        person("sync", exits=None)
+        person("generations", "rollback", served, "--yes")
+    assert person.looks_up("10.1.0.1", "10.2.0.1", "10.3.0.1") == [-11, 1, 1]
+    assert [each["locid"] for each in json.loads(person("custom", "list", "--json"))] == [-11]
+
+
+def test_what_is_gone_and_deleted_here_answers_no_more(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    person("custom", "add-block", locid, "10.2.0.0/24")
+    settle()
+    person("push", exits=3)
+    person("custom", "delete", locid)
+    person.creates("10.3.0.0/24", city="Bonn", latitude=50.73)
+    assert person.looks_up("10.1.0.1", "10.2.0.1") == [1, 1]

@@ -7,7 +7,7 @@ import pytest
 
 from geolookup.state.base import clock
 from tests.dials.dials import Dials
-from tests.dials.person import BERLIN, ELSEWHERE, Person, settle
+from tests.dials.person import BERLIN, ELSEWHERE, SETTLE_S, Person, settle
 from tests.dials.upstream import CLIENT, Place
 
 LIKE = {**ELSEWHERE, "region": "", **BERLIN, "areacode": "040"}
@@ -95,6 +95,19 @@ def test_equal_creates_whose_outcomes_are_unknown_take_one_geolocation_each(pers
     person("push")
     assert sorted(person.there) == [-2, -1]
     assert sorted(json.loads(person("custom", "show", locid, "--json"))["locid"] for locid in locids) == [-2, -1]
+
+
+def test_equal_creates_of_which_one_has_not_settled_are_not_held(person: Person) -> None:
+    for _ in range(2):
+        person.creates()
+        person.upstream.faults = ["after"]
+        person("push", exits=1)
+        clock.sleep(0.6 * SETTLE_S)
+    person("push", exits=1)  # only the first one has settled
+    assert "something new" not in person.said
+    settle()
+    person("push")
+    assert sorted(person.there) == [-2, -1]
 
 
 def test_capitals_that_a_colleague_changed_are_a_conflict_though_the_service_changes_capitals_too(

@@ -373,7 +373,7 @@ def _bound(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) -
     # that it gave is not there: more likely somebody deleted that than that the answer was wrong.
     left = sorted(lost, key=lambda place: (place.number is None) + 2 * (place.number not in (None, *listed)))
     for fits in (Values.__eq__, forms.same):
-        wanted = Counter(sent for place in left for sent in _sent(place))
+        wanted = Counter([*matching.pending, *(sent for place in left for sent in _sent(place))])
         unmatched = []
         for place in left:
             sent, numbers = may_have_made(place, fits)

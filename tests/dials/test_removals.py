@@ -1,6 +1,7 @@
 """Removals of one block on services that are not ideal: what a person sees, and which blocks the service has then."""
 
 import json
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -584,3 +585,24 @@ def test_a_restore_in_the_middle_of_a_removal_waits_for_a_person_who_gets_the_ot
     person("sync")
     again = ["10.1.0.0"] if decision == "drop" else []
     assert person.there == {-1: ("Berlin", [*again, "10.2.0.0", "10.3.0.0"])}
+
+
+def test_a_removal_that_waits_for_a_block_of_somebody_else_names_it(person: Person) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    person("custom", "remove-block", locid, "10.1.0.0/24")
+    place = person.upstream.places[-1]
+    theirs = Place(place.fields, place.blocks | {("172.16.0.0", "172.16.0.255")})
+    person.upstream.colleague_changes(-1, theirs, who="colleague")
+    person("push", exits=3)
+    assert "172.16.0.0-172.16.0.255 is new there" in person.said
+
+
+def test_what_a_deletion_makes_needless_is_told_as_replaced(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    person.upstream.colleague_creates(ELSEWHERE, [("10.7.0.0", "10.7.0.255")], who="colleague")
+    person("custom", "add-block", locid, "10.7.0.0/24")
+    person("push", exits=3)
+    person("custom", "delete", locid)
+    settle()
+    person("push")
+    assert re.search(r"done: add 10.7.0.0-10.7.0.255 to -\d+: a later edit replaces it", person.said)

@@ -565,7 +565,9 @@ class Courier:
             was = before[number].state
             if row.state != was and (row.state not in (State.QUEUED, State.SENDING)):
                 words = reason if hold is None else row.problem or "the service has it"
-                if theirs is not None and row.intent.what != "create" and row.intent.applied(theirs) != theirs:
+                if place.deleted and row.state == State.DONE and row.intent.what != "delete":
+                    words = "a later edit replaces it"
+                elif theirs is not None and row.intent.what != "create" and row.intent.applied(theirs) != theirs:
                     is_replaced = number < max(before)
                     words = "a later edit replaces it" if is_replaced else "somebody else has given what it takes"
                 self._told.append((row, words))

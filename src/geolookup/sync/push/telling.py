@@ -14,7 +14,7 @@ from geolookup.state.edits.outbox.payload import geolocation
 from geolookup.state.edits.outbox.row import OutboxRow
 from geolookup.state.edits.places.choosing import anew, offered
 from geolookup.state.edits.places.place import Content, Place, in_order, target
-from geolookup.state.edits.places.reconcile import Hold, others_missing, owed_blocks, promised_blocks
+from geolookup.state.edits.places.reconcile import Hold, others_missing, owed_blocks, promised_blocks, strange_blocks
 
 _MOST_NAMED = 5
 
@@ -80,6 +80,8 @@ def _beside(place: Place, theirs: Content | None) -> str:
         return words_of(theirs)
     sides = zip(FIELD_NAMES, theirs.values, wanted.values, strict=True)
     found = [f"{name} {_value(now)} instead of {_value(ours)}" for name, now, ours in sides if now != ours]
+    if any(each.takes for each in place.intents):  # to take a block, all may have to be deleted
+        found += [f"{block} is new there" for block in in_order(strange_blocks(place, theirs) & wanted.blocks)]
     found += [f"{block} is missing" for block in in_order(wanted.blocks - theirs.blocks)]
     found += [f"{block} {also}" for block in in_order(theirs.blocks - wanted.blocks)]
     more = [f"{len(found) - _MOST_NAMED} more"] if len(found) > _MOST_NAMED else []

@@ -51,6 +51,7 @@ def test_a_create_of_which_somebody_has_changed_what_it_made_is_asked_about(pers
     person("push", exits=3)
     assert "`geolookup outbox adopt 2 -2` says that -2 is it" in person.said
     person("outbox", "adopt", 2, -2)
+    assert "the service has instead: areacode 040" in person.said
     person("push")
     assert sorted(person.there) == [-2, -1]
 

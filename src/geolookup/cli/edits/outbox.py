@@ -259,6 +259,11 @@ def _say_edit(editor: Editor, row: OutboxRow, names: Mapping[int, str]) -> None:
         output.done(f"  based on: {_words(row.base)}")
     if row.state in PERSON_STATES and (hold := editor.hold(row.id)) is not None and hold.theirs is not None:
         output.done(f"  the service has: {_words(described(hold.theirs))}")
+    sent = row.payload.get("fields", {})
+    other = {name: value for name, value in (row.stored or {}).items() if value != sent.get(name)}
+    if other:
+        words_of = (f"{name} {'empty' if value in ('', None) else value}" for name, value in other.items())
+        output.done(f"  the service has instead: {', '.join(words_of)}")
     sys.stdout.flush()
 
 

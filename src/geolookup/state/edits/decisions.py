@@ -153,7 +153,8 @@ def adopt(session: EditSession, number: int, locid: int) -> OutboxRow:
             raise EditError(f"geolocation {locid} ({what}) is not like what edit {number} creates")
     for each in kept.rows.values():
         if each.intent.what == "create":
-            session.outbox.change(each.id, state=State.DONE, acknowledged_at=now_text(), problem=None)
+            done = {"state": State.DONE, "acknowledged_at": now_text(), "problem": None}
+            session.outbox.change(each.id, **done, stored=theirs.fields)
     kept = session.ledger.of(row.locid)
     return _choose(session, row, kept, replace(hold, number=locid, theirs=theirs), "same", "adopt")
 

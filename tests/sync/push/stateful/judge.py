@@ -70,7 +70,7 @@ class Judge:
         """If a create arrived a second time, the report of the pull says so."""
         reported = {twin["locid"] for twin in report.twins}
         aliases = self._world.aliases()
-        ours = set(aliases.values())
+        ours = self._world.numbers()  # a person who edits a second one has found it
         for row in self._world.rows():
             if row.operation != "create" or row.state != State.DONE:
                 continue
@@ -99,7 +99,7 @@ class Judge:
         rows = world.rows()
         newer = world.seen_since()
         # A number that a list has ended is the one by which that list speaks of what was edited under it.
-        spoken = aliases | {kept.place.id: kept.place.lost for kept in world.places() if kept.place.lost is not None}
+        spoken = aliases | world.former()
         laid = [
             row
             for row in rows
@@ -154,6 +154,10 @@ class Judge:
                 found.pop(kept.place.lost, None)
                 if (last := self._last(kept.place.lost, kept.seen, with_it=True)) is not None:
                     found[kept.place.id] = last
+        for kept in places:  # and what a removal took besides, until it is back
+            if kept.place.owed and kept.place.number in found:
+                fields, blocks = found[kept.place.number]
+                found[kept.place.number] = fields, blocks | {(each.startip, each.endip) for each in kept.place.owed}
         return found
 
     def _last(self, number: int, counter: int, *, with_it: bool) -> Any:

@@ -153,6 +153,17 @@ class World:
             counter = Begun.of(current.published).counter
             return {number: seen for number, seen in connection.execute(sql, (counter,)) if number is not None}
 
+    def numbers(self) -> set[int]:
+        """The numbers that are bound to places which were made or edited here."""
+        with self._outbox() as outbox:
+            return {*outbox.numbers()} if outbox else set()
+
+    def former(self) -> dict[int, int]:
+        """The number that each geolocation had at the service which a list has ended, by the one here."""
+        with contextlib.closing(sqlite3.connect(self.directory.edits.path)) as connection:
+            sql = "SELECT id, lost FROM places WHERE number IS NULL AND lost IS NOT NULL"
+            return dict(connection.execute(sql))
+
     def aliases(self) -> dict[int, int]:
         """The number of the service's of each geolocation that was created here, if it is known, by the one here."""
         with self._outbox() as outbox:

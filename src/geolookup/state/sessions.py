@@ -141,10 +141,10 @@ class Sessions:
                     head, (layer, names) = session.outbox.head, session.left()
                     vrfs = bool(session.vrfs.touched) or not session.changed or current.recovered is not None
                     whole.enter_context(_uninterrupted())  # what is committed is published, too
-                if (
-                    is_new := session.changed or bool(session.vrfs.touched) or head != current.edits
-                ):  # the latter if an earlier publish failed
-                    self._publish(publish, head, layer, names, vrfs=vrfs)
+                is_edit = session.changed or bool(session.vrfs.touched)
+                if is_new := is_edit or head != current.edits:  # the latter if an earlier publish failed
+                    kept = "the edit is" if is_edit else "an earlier edit is"
+                    self._publish(publish, head, layer, names, vrfs=vrfs, kept=kept)
             if is_new and wait:  # a question that catches up waits for nothing
                 self._back_up()
 
@@ -245,15 +245,16 @@ class Sessions:
         raise StateBusyError(f"{self._directory.home}: generations come and go faster than they can be read")
 
     def _publish(
-        self, publish: Publish, head: int, layer: dict[int, Laid], names: dict[int, Mapping[str, str]], *, vrfs: bool
-    ) -> None:
+        self, publish: Publish, head: int, layer: dict[int, Laid], names: dict[int, Mapping[str, str]], *, vrfs: bool,
+        kept: str,
+    ) -> None:  # fmt: skip
         """The edits are durable by now: should this fail, the next publish makes them visible."""
         try:
             published = publish.edited(list(layer.values()), head, names, vrfs=vrfs)
         except StateError as error:
             publish.take_back()
             self._left, self.is_behind = None, True
-            _log.warning("the edit is kept, but lookups will not see it until this is repaired: %s", error)
+            _log.warning("%s kept, but lookups will not see it until this is repaired: %s", kept, error)
             return
         self._left, self.is_behind = Left(published.sequence, head, layer), False
 

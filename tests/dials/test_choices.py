@@ -214,3 +214,25 @@ def test_theirs_brings_back_nothing_that_two_edits_took_back(
     person.pushes_for_all_to_see()
     assert person.upstream.places[-1] == theirs
     assert json.loads(person("outbox", "list", "--json")) == []
+
+
+@pytest.mark.parametrize("how", ["drop", "drop, and a sync", "--on-conflict theirs"])
+def test_what_an_unanswered_deletion_shall_leave_as_it_is_there_stays(person: Person, how: str) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    person("custom", "delete", locid)
+    person.upstream.faults = ["before"]
+    person("push", exits=1)
+    place = person.upstream.places[-1]
+    fewer = Place(place.fields, frozenset({("10.1.0.0", "10.1.0.255")}))
+    person.upstream.colleague_changes(-1, fewer, who="colleague")
+    settle()
+    if how.startswith("drop"):
+        person("push", exits=3)
+        person("outbox", "drop", json.loads(person("outbox", "list", "--json"))[0]["id"])
+        assert json.loads(person("outbox", "list", "--json")) == []
+    if how == "drop, and a sync":
+        settle()
+        person("sync")
+        assert person.looks_up("10.1.0.1") == [-1]
+    person("push", *(how.split() if how.startswith("--") else []))
+    assert person.upstream.places == {-1: fewer}

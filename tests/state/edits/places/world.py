@@ -778,7 +778,10 @@ def choices(world: World, held: int, hold: Hold) -> Iterator[tuple[str, World]]:
         if choice != "same" and hold.reason in ("another", "unclear") and hold.number is not None:
             for number, content in ((hold.number, hold.theirs), *hold.also):
                 free = disowned(free, number, content, held)
-        yield choice, _renumbered(put(free, _numbered(place, chosen(place, hold, choice))))
+        after = chosen(place, hold, choice)
+        if choice == "theirs" and any(intent.what == "delete" for intent in after.intents):
+            raise Violated(f"place {held} is to stay as it is there, and is deleted all the same")
+        yield choice, _renumbered(put(free, _numbered(place, after)))
 
 
 def _numbered(before: Place, place: Place) -> Place:

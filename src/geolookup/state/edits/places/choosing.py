@@ -22,6 +22,7 @@ from geolookup.state.edits.places.reconcile import (
     Reason,
     conflicting,
     half_done,
+    may_be_deleted,
     meant,
     others_missing,
     owed_blocks,
@@ -66,6 +67,8 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
             if hold.theirs is not None and strange_blocks(place, hold.theirs):
                 known = place.acknowledged
                 against |= {each.id for each in place.intents if each.takes and each.applied(known) != known}
+            if hold.theirs is not None and may_be_deleted(place, hold.theirs):
+                against |= {each.id for each in place.intents if each.what == "delete"}
             others = tuple(intent for intent in place.intents if intent.id not in against)
             given_up = replace(place, intents=others)
             return _as_it_is(given_up, hold.theirs) if hold.theirs is not None else given_up

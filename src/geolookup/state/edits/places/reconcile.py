@@ -112,7 +112,7 @@ def reconcile(place: Place, look: Look) -> Decision:
         return Wait("others")
     if request.what == "clear" and strange_blocks(place, theirs):
         return Hold("conflict", theirs, _number(place))  # somebody's block would be gone for a moment
-    if request.what == "delete" and _may_be_deleted(place, theirs):
+    if request.what == "delete" and may_be_deleted(place, theirs):
         return Hold("conflict", theirs, _number(place))
     if request.what == "put" and look.listed is not None:
         listed = look.listed if look.conclusive else _with_ours(place, look.listed)
@@ -358,7 +358,7 @@ def strange_blocks(place: Place, theirs: Content) -> Blocks:
     return theirs.blocks - known | given_again(place, theirs)
 
 
-def _may_be_deleted(place: Place, theirs: Content) -> bool:
+def may_be_deleted(place: Place, theirs: Content) -> bool:
     """True if an earlier delete may have been applied, and what is there, without some of the blocks, is another's."""
     had: set[Any] = set().union(
         *(each.before.blocks for each in place.requests if each.what == "delete" and each.before)

@@ -99,3 +99,20 @@ def test_what_is_gone_and_deleted_here_answers_no_more(person: Person) -> None:
     person("custom", "delete", locid)
     person.creates("10.3.0.0/24", city="Bonn", latitude=50.73)
     assert person.looks_up("10.1.0.1", "10.2.0.1") == [1, 1]
+
+
+@pytest.mark.parametrize("choice", ["adopt", "retry", "drop"])
+def test_what_has_no_blocks_and_may_have_another_number_is_asked_about(person: Person, choice: str) -> None:
+    locid = person.has()
+    person.upstream.fail_over({-11: person.upstream.places[-1]})
+    settle()
+    person("custom", "update", locid, "--postalcode", "10117")
+    person("push", exits=3)
+    assert "may be Berlin (-1): -11 (Berlin, DE); `geolookup outbox adopt 2 -11` says that -11 is it" in person.said
+    person("outbox", choice, 2, *([-11] if choice == "adopt" else []))
+    person("push")
+    settle()
+    person("sync", exits=None)
+    person("push")
+    postal = {number: place.as_fields()["postalcode"] for number, place in person.upstream.places.items()}
+    assert postal == {"adopt": {-11: "10117"}, "retry": {-11: "", -2: "10117"}, "drop": {-11: ""}}[choice]

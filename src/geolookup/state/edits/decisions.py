@@ -40,9 +40,8 @@ def _held(session: EditSession, row: OutboxRow) -> tuple[Kept, Hold]:
 def _choose(session: EditSession, row: OutboxRow, kept: Kept, hold: Hold, choice: Choice, what: str) -> OutboxRow:
     """Write what becomes of a place by a choice about it."""
     session.write_history()  # which knows the place by the number that it has now
-    if choice in ("anew", "retry") and (
-        hold.reason in ("gone", "another") or (hold.reason, hold.theirs) == ("not shown", None)
-    ):
+    was_shown = hold.reason in ("gone", "another") or (hold.reason == "unclear" and kept.place.baseline is not None)
+    if choice in ("anew", "retry") and (was_shown or (hold.reason, hold.theirs) == ("not shown", None)):
         kept = session.ledger.part(kept, seen=kept.seen)
     if choice != "same" and hold.reason in ("unclear", "another") and hold.number is not None:
         # A person has seen these, and says that none is this one.

@@ -157,6 +157,16 @@ class Matching:
                     return number
         return None
 
+    def equal_to(self, place: Place) -> list[int]:
+        """The numbers of what is nobody's, has no blocks, and is else just what a place was: it may be by chance."""
+        bare = dict.fromkeys(each for each in place.was() if not each.blocks)
+        return [
+            number
+            for content in bare
+            for number in self._free(self.forms.cell(content.values))
+            if number not in self.taken and self.listed[number] == content and not self.is_ruled_out(place, number)
+        ]
+
     def brought(self, place: Place) -> None:
         """Note a place that a list brought: it may be what one of our creates made, wherever it is since."""
         self.born[place.id] = place
@@ -222,6 +232,10 @@ def concluded(
         if place.refused is not None and not look.another and place.refused.is_done(look.content):
             place = replace(place, refused=None)  # somebody else did it
         match reconcile(place, look):
+            case Hold("gone") if place.baseline is not None and (equal := matching.equal_to(place)):
+                number, *others = equal
+                held[place.id] = Hold("unclear", listed[number], number, tuple((each, listed[each]) for each in others))
+                place = place.unbound if place.number is not None else place
             case Hold() as hold:
                 also = holders(place.refused, listed) if hold.reason == "refused" else hold.also
                 held[place.id] = replace(hold, theirs=shown if hold.theirs is not None else None, also=also)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.dials.dials import Dials
 from tests.dials.faces import OverHttp
-from tests.dials.person import ELSEWHERE, Person, settle
+from tests.dials.person import BERLIN, ELSEWHERE, Person, settle
 from tests.dials.upstream import CLIENT, Place, Upstream
 
 _SITE = """[[site]]
@@ -485,3 +485,16 @@ def test_what_was_gone_and_made_anew_is_told_if_it_is_there_again(person: Person
     person("custom", "delete", -1)
     person.pushes_for_all_to_see()
     assert person.there == {-2: ("Berlin", ["10.3.0.0"])}
+
+
+def test_a_new_owner_whose_coordinates_are_ours_rounded_is_known_by_his_own_block(person: Person) -> None:
+    person.creates("10.1.0.0/24", "10.2.0.0/24", latitude=49.6404, longitude=10.3, postalcode="80331")
+    person.upstream.faults = ["", "before"]
+    person("push", exits=1)
+    where = {"region": "", "city": "Theirs", "latitude": 50.0, "longitude": 10.0}
+    theirs = Place(tuple({**ELSEWHERE, **BERLIN, **where}.values()), frozenset({("10.9.0.0", "10.9.0.255")}))
+    person.upstream.colleague_changes(-1, theirs, who="colleague")
+    settle()
+    person("push", exits=3)
+    assert "the service has given the number -1 to something else" in person.said
+    assert person.upstream.places == {-1: theirs}

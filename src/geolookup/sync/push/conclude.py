@@ -295,8 +295,9 @@ def learn(
         renamed = by_create - {at for intent in place.intents if intent.id > newest.upto for at in intent.touched}
         if not promised_blocks(place) & content.blocks:
             renamed -= _DEGREES  # what has another place's coordinates, and no block of ours, may be another
-        if not forms.meant(sent, found):
-            renamed = set()  # its blocks may have been taken over
+        own = frozenset().union(*(each.blocks for each in place.was()))
+        if not forms.meant(sent, found) or (content.blocks and not content.blocks & own):
+            renamed = set()  # its blocks, or its number, may have been taken over
         if sent == found or not may_be_stored(sent, found, renamed=renamed):
             return None
         if not may_be_stored(sent, found) and is_doubtful(kept, sent, found):

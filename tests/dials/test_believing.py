@@ -25,10 +25,7 @@ def test_a_lost_create_is_sent_again_beside_one_that_is_like_it_and_has_a_block_
     person: Person, is_known: bool
 ) -> None:
     if is_known:
-        person.creates(city="Bonn", latitude=50.73)
-        person("push")
-        settle()
-        person("sync")  # by which the service stores what it is told
+        person.has(city="Bonn", latitude=50.73)  # by which the service stores what it is told
     person.creates(areacode="030")
     person.upstream.faults = ["before"]
     person("push", exits=1)
@@ -39,10 +36,7 @@ def test_a_lost_create_is_sent_again_beside_one_that_is_like_it_and_has_a_block_
 
 
 def test_a_create_of_which_somebody_has_changed_what_it_made_is_asked_about(person: Person) -> None:
-    person.creates(city="Bonn", latitude=50.73)
-    person("push")
-    settle()
-    person("sync")  # by which the service stores what it is told
+    person.has(city="Bonn", latitude=50.73)  # by which the service stores what it is told
     person.creates(areacode="030")
     person.upstream.faults = ["after"]
     person("push", exits=1)

@@ -262,8 +262,8 @@ def _say_edit(editor: Editor, row: OutboxRow, names: Mapping[int, str]) -> None:
     sent = row.payload.get("fields", {})
     other = {name: value for name, value in (row.stored or {}).items() if value != sent.get(name)}
     if other:
-        words_of = (f"{name} {'empty' if value in ('', None) else value}" for name, value in other.items())
-        output.done(f"  the service has instead: {', '.join(words_of)}")
+        instead = (f"{name} {'empty' if value in ('', None) else value}" for name, value in other.items())
+        output.done(f"  the service has instead: {', '.join(instead)}")
     sys.stdout.flush()
 
 

@@ -348,13 +348,13 @@ class EditSession:
                 place = replace(place, number=None, lost=None, baseline=None)  # it was here for these edits alone
             self.ledger.save(kept, place)
             if kept.hold is not None and kept.hold.reason == "unclear" and not place.intents:
-                for number in (kept.hold.number, *(each for each, _ in kept.hold.also)):
+                for number in sorted(filter(None, kept.hold.numbers), reverse=True):
                     words = (
                         f"geolocation {number} of the service is like one that was made here, never sent, and deleted "
                         f"again. It stays; if it is yours, sent by a copy of this state: `geolookup custom delete "
                         f"{number}`"
                     )
-                    self.outbox.notice(0, local, number or 0, words)
+                    self.outbox.notice(0, local, number, words)
 
     def name_sites(self, names: Mapping[str, Named], *, file: str, about: int | None = None) -> None:
         """Keep these names, each with a number of this machine, and no others; ``about`` is the one that changes.

@@ -125,8 +125,8 @@ def conclude(
         findings.warnings.append(words)
     findings.warnings += words_of_forms(learned, names)
     if asked_freely:
-        asked = {number for hold in found.held.values() for number in (hold.number, *(each for each, _ in hold.also))}
-        _tell_again(ledger, over, {at: contents[at] for at in contents.keys() - asked}, forms, names, findings)
+        asked = {number for hold in found.held.values() for number in hold.numbers}
+        _tell_again(ledger, [kept for kept in over if kept.gone not in asked], contents, forms, names, findings)
     return findings
 
 

@@ -57,9 +57,12 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def may_be(self) -> frozenset[int | None]:
         """The numbers of what it may be, as long as a person has not decided."""
-        if self.hold is None:
-            return frozenset()
-        return frozenset({self.hold.number, *(number for number, _ in self.hold.also)})
+        return frozenset() if self.hold is None else self.hold.numbers
+
+    @property
+    def former(self) -> int | None:
+        """The number that it has at the service, or had last."""
+        return self.place.number or self.gone
 
     @property
     def members(self) -> dict[str, Any]:

@@ -154,10 +154,9 @@ class Ledger:
         """
         seen = kept.seen if counter is None else counter
         before = kept.before if before is None else before
-        former = kept.place.number or kept.gone
-        if former is not None and place.number not in (None, former):
-            self._leave_behind(former, kept.place.baseline or kept.last, seen)
-        gone = place.lost or (None if place.number is not None else kept.place.number or kept.gone)
+        if kept.former is not None and place.number not in (None, kept.former):
+            self._leave_behind(kept.former, kept.place.baseline or kept.last, seen)
+        gone = place.lost or (None if place.number is not None else kept.former)
         is_over = place.number is None and place.baseline is None and not (place.intents or place.requests)
         *_, newest = kept.last, *kept.place.was()
         last = newest if is_over else None
@@ -175,10 +174,9 @@ class Ledger:
 
     def part(self, kept: Kept, *, seen: int) -> Kept:
         """Part a place that is to be made anew from the number that it had, in lists up to that with a counter."""
-        former = kept.place.number or kept.gone
-        if former is None:
+        if kept.former is None:
             return kept
-        self._leave_behind(former, kept.place.baseline or kept.last or kept.place.acknowledged, seen)
+        self._leave_behind(kept.former, kept.place.baseline or kept.last or kept.place.acknowledged, seen)
         update(self.database, "places", kept.place.id, {"number": None, "lost": None})
         return replace(kept, gone=None, place=replace(kept.place, number=None, lost=None))
 

@@ -99,8 +99,8 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
             theirs = hold.theirs if hold.reason == "doubted" else None  # else there is nothing, or another's
             if theirs is None:
                 return _unbound(place)
-            besides = others_missing(place, theirs)
-            back = (besides | taken_by(place.intents)) - theirs.blocks if besides else besides
+            missing = others_missing(place, theirs)  # else it is no removal, or none that is half done
+            back = (missing | taken_by(place.intents)) - theirs.blocks if missing else missing
             baseline = replace(theirs, blocks=theirs.blocks | back)
             return replace(_unbound(place), number=place.number, baseline=baseline, owed=back)
 

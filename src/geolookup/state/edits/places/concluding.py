@@ -287,7 +287,7 @@ def _numbered_anew(places: Sequence[Place], matching: Matching) -> list[Place]:
             ]
             place = replace(place, number=others[0], refused=None) if len(others) == 1 else place
         found.append(place)
-    while True:
+    while True:  # one that stays may be in the way of another one
         owners, moved = Counter(place.number for place in found), found
         found = [was if owners[now.number] > 1 else now for was, now in zip(places, moved, strict=True)]
         if found == moved:

@@ -235,7 +235,7 @@ def last_word(intents: Iterable[Intent]) -> dict[Block, int]:
 
 
 def taken_by(intents: Iterable[Intent]) -> Blocks:
-    """The blocks that intents take, whatever others give again."""
+    """The blocks that intents take, also those that a later one gives again."""
     return frozenset().union(*(intent.takes for intent in intents))
 
 

@@ -52,6 +52,11 @@ class Hold(msgspec.Struct, frozen=True):
     number: int | None = None
     also: tuple[tuple[int, Content], ...] = ()
 
+    @property
+    def numbers(self) -> frozenset[int | None]:
+        """All numbers that it names."""
+        return frozenset({self.number, *(number for number, _ in self.also)})
+
 
 class Done(msgspec.Struct, frozen=True):
     """Nothing is left to send; ``content`` is what the service has, None if the place is gone as was meant."""

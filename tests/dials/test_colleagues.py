@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.dials.dials import Dials
-from tests.dials.person import Person, settle
+from tests.dials.person import BERLIN, ELSEWHERE, Person, settle
 
 
 def _changes(person: Person, *blocks: str, **fields: str) -> None:
@@ -175,3 +175,19 @@ def test_a_choice_for_all_conflicts_is_one_for_those_that_are_held_already(perso
     fields = person.upstream.places[-1].as_fields()
     assert (fields["areacode"], fields["postalcode"]) == ("1" if choice == "mine" else "2", "10115")
     assert json.loads(person("outbox", "list", "--json")) == []
+
+
+def test_a_twin_of_what_a_person_kept_against_a_colleague_is_told_at_each_sync(person: Person) -> None:
+    locid = person.creates()
+    person("push")
+    person("custom", "update", locid, "--region", "Mitte")
+    _changes(person, region="Spandau")
+    person("push", "--on-conflict", "mine")  # the edit that created it updates it since
+    assert person.upstream.places[-1].as_fields()["region"] == "Mitte"
+    settle()
+    person.upstream.colleague_creates({**ELSEWHERE, **BERLIN}, [], who="colleague")
+    for _ in range(2):
+        person("sync", exits=3)
+        assert "geolocation -2 (Berlin, DE) is the same as geolocation -1 from here" in person.said
+    person("outbox", "keep", -2)
+    person("sync")

@@ -78,9 +78,8 @@ class Ledger:
         self.database.execute("DELETE FROM requests WHERE id = ?", (request.id,))
 
     def create_of(self, place: int) -> int:
-        """The number of the edit that created a place, 0 if none did."""
-        sql = "SELECT min(id) FROM outbox WHERE locid = ? AND operation = 'create'"
-        return int(self.database.execute(sql, (place,)).fetchone()[0] or 0)
+        """The number of the edit that created a place: its first, if that is an update by now, too."""
+        return int(self.database.execute("SELECT min(id) FROM outbox WHERE locid = ?", (place,)).fetchone()[0])
 
     def keep_forms(self, forms: Forms) -> None:
         """Keep what was learned since."""

@@ -105,6 +105,19 @@ def test_equal_creates_of_which_one_has_not_settled_are_not_held(person: Person)
     assert sorted(person.there) == [-2, -1]
 
 
+def test_a_create_is_not_held_for_what_another_one_that_has_not_settled_sent(person: Person) -> None:
+    for how, code in (("before", ""), ("after", "10008")):
+        person.creates(postalcode=code)
+        person.upstream.faults = [how]
+        person("push", exits=1)
+        clock.sleep(0.6 * SETTLE_S)
+    person("push", exits=1)  # only the first one has settled, which a service might store with a postal code
+    assert "something new" not in person.said
+    settle()
+    person("push")
+    assert sorted(place.as_fields()["postalcode"] for place in person.upstream.places.values()) == ["", "10008"]
+
+
 def test_capitals_that_a_colleague_changed_are_a_conflict_though_the_service_changes_capitals_too(
     person: Person,
 ) -> None:

@@ -140,6 +140,10 @@ class Matching:
         """True if a place cannot be what a number shows: that was there before it, or a person says so."""
         return self.before.get(place.id, {}).get(number) == self.mark(number)
 
+    def is_pending(self, number: int) -> bool:
+        """True if a number shows what a create has sent of which this list does not tell yet what it made."""
+        return any(self.forms.same(sent, self.listed[number].values) for sent in self.pending)
+
     def _free(self, cell: Hashable) -> list[int]:
         """What is nobody's of a square, and what a list brought: the rest is dropped, so that it is met once."""
         numbers = self._cells.get(cell, [])
@@ -429,7 +433,7 @@ def _bound(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) -
             number
             for number in there
             if any(forms.same(sent, each.values) for sent in _sent(place) for each in matching.contents(number))
-            or _may_be_stored(place, listed[number], forms)
+            or (_may_be_stored(place, listed[number], forms) and not matching.is_pending(number))
             or (place.doubted and _may_be_made(place, create, listed[number], forms))
         ]
         is_there = _holds(place, listed, forms) and place.number not in matching.taken
@@ -454,7 +458,7 @@ def _bound(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) -
                 if forms.same(values, listed[number].values)
                 and listed[number].blocks <= given
                 and number not in matching.born
-                and not any(forms.same(sent, listed[number].values) for sent in matching.pending)
+                and not matching.is_pending(number)
             ]
             if numbers:
                 unclear(place, numbers[0], numbers)
@@ -482,7 +486,7 @@ def _may_be_another_now(place: Place, number: int, matching: Matching) -> bool:
     return (
         content.blocks <= _blocks(place)
         and any(forms.identical(sent, content.values) for sent in _sent(place))
-        and not any(forms.same(sent, content.values) for sent in matching.pending)
+        and not matching.is_pending(number)
     )
 
 

@@ -95,6 +95,7 @@ class Judge:
             return
         with world.editor.transaction():
             pass  # whoever edits next makes visible what a crash kept from it
+        memory.note_what_is_known()
         aliases = world.aliases()
         rows = world.rows()
         newer = world.seen_since()
@@ -147,12 +148,13 @@ class Judge:
         for number, counter in newer.items():
             if number in lost:
                 continue
-            if (last := self._last(number, counter, with_it=number in stays)) is not None:
+            if (last := self._last(number, counter, since=0 if number in stays else None)) is not None:
                 found[number] = last
         for kept in places:  # so does what somebody deleted, by the number that it has here
             if kept.hold is not None and kept.hold.reason == "gone" and kept.place.lost is not None:
                 found.pop(kept.place.lost, None)
-                if (last := self._last(kept.place.lost, kept.seen, with_it=True)) is not None:
+                last = self._last(kept.place.lost, kept.seen, since=self._memory.known_since[kept.place.id])
+                if last is not None:
                     found[kept.place.id] = last
         for kept in places:  # and what a removal took besides, until it is back
             if kept.place.owed and kept.place.number in found:
@@ -160,11 +162,16 @@ class Judge:
                 found[kept.place.number] = fields, blocks | {(each.startip, each.endip) for each in kept.place.owed}
         return found
 
-    def _last(self, number: int, counter: int, *, with_it: bool) -> Any:
-        """What the last list up to a counter, or the last one ``with_it``, showed under a number; None if nothing."""
-        lists = [each for at, each in sorted(self._memory.listed.items()) if at <= counter]
-        having = [each for each in lists if number in each] if with_it else lists[-1:]
-        return having[-1].get(number) if having else None
+    def _last(self, number: int, counter: int, *, since: int | None) -> Any:
+        """What the last list up to a counter showed under a number, None if nothing.
+
+        With ``since`` it is the last list that has it: one after that counter, or else the one that was pulled.
+        """
+        lists = {at: each for at, each in sorted(self._memory.listed.items()) if at <= counter}
+        if since is None:
+            return [None, *(each.get(number) for each in lists.values())][-1]
+        having = [each[number] for at, each in lists.items() if at > since and number in each]
+        return having[-1] if having else self._memory.pulled.get(number)
 
     def a_create_made_at_most_one_geolocation(self) -> None:
         """However often it was sent."""

@@ -28,6 +28,8 @@ class Memory:
         self.in_list: set[int] = set()
         #: Those of each complete list, by the counter that it began at.
         self.listed: dict[int, dict[int, Any]] = {}
+        #: The counter of the newest list when each place was first known here: lists before were not kept for it.
+        self.known_since: dict[int, int] = {}
         #: When each edit that is done was first seen to be.
         self.done_at: dict[int, float] = {}
         #: What the geolocation of each edit should be in the end, as far as that edit knows.
@@ -59,6 +61,12 @@ class Memory:
     def places_of(self, edits: set[int]) -> set[int]:
         """The numbers here, by now, of what these edits edit."""
         return {row.locid for row in self._world.rows() if row.id in edits}
+
+    def note_what_is_known(self) -> None:
+        """Note since when each place is known here."""
+        newest = max(self.listed, default=0)
+        for kept in self._world.places():
+            self.known_since.setdefault(kept.place.id, newest)
 
     def note_what_is_done(self) -> None:
         """Note when each edit that is done was first seen to be."""

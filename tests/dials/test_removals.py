@@ -606,3 +606,18 @@ def test_what_a_deletion_makes_needless_is_told_as_replaced(person: Person) -> N
     settle()
     person("push")
     assert re.search(r"done: add 10.7.0.0-10.7.0.255 to -\d+: a later edit replaces it", person.said)
+
+
+@pytest.mark.parametrize("change", ["add-block", "replace-block"])
+def test_a_block_that_was_given_though_the_service_was_busy_is_taken_away_again(person: Person, change: str) -> None:
+    locid = person.has("10.1.0.0/24")
+    given = ["10.2.0.0/24"] if change == "add-block" else ["10.1.0.0/24", "10.2.0.0/24"]
+    person("custom", change, locid, *given)
+    person.upstream.faults = ["busy after"]
+    person("push", exits=1)
+    person("custom", "remove-block", locid, "10.2.0.0/24")
+    person("push")
+    assert "somebody else" not in person.said
+    person.pushes_for_all_to_see()
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"] if change == "add-block" else [])}
+    assert person.looks_up("10.2.0.1") == [1]

@@ -68,8 +68,8 @@ class Job:
     It ``leaves`` the blocks that it gives up and may have still. ``conclusive`` is true if a conclusive list said
     so, and nothing was sent since. ``refused`` is the request that the service said no to, until a look has told
     whether that is so. ``banned`` are blocks that it does not take back. ``put_off`` is true if the newest request
-    was to be sent at another time, ``repeated`` if it was sent before, and nobody knows what became of that.
-    ``listed`` is true once a complete list was read for it alone.
+    is to be sent again as it is, at another time, ``repeated`` if it was sent before, and nobody knows what became of
+    that. ``listed`` is true once a complete list was read for it alone.
     """
 
     kept: Kept
@@ -223,12 +223,12 @@ class Courier:
 
     def _unsettled_s(self, job: Job, *, known: bool = False) -> float:
         """The seconds for which the outcome of a request may still change; ``known``: for which lists may lack any."""
-        requests = (request for request in job.kept.place.requests if known or not request.known)
+        requests = (request for request in job.kept.place.requests if known or request.is_unknown)
         return max(map(self._left_s, requests), default=0.0)
 
     def _is_in_doubt(self, job: Job) -> bool:
         """True if a list that is asked for now tells what became of a request."""
-        unknown = any(not request.known for request in job.kept.place.requests)
+        unknown = any(request.is_unknown for request in job.kept.place.requests)
         return unknown and self._unsettled_s(job) <= 0 and not self._may_repeat(job)
 
     def _read_list(self, *, freely: bool) -> None:
@@ -338,7 +338,7 @@ class Courier:
         if self._is_held(job) or place.refused is not None or not job.kept.pending:
             job.over = True
             return False
-        unknown = any(not request.known for request in place.requests)
+        unknown = any(request.is_unknown for request in place.requests)
         if unknown and job.refused is None and not self._may_repeat(job):
             left_s = self._unsettled_s(job)
             if left_s > 0 or not job.conclusive:
@@ -599,7 +599,7 @@ class Courier:
                 case Outcome.PUT_OFF:
                     place, words = ledger.ended(job.kept.place, put_off=True), str(errand.answer)
                     self._save(ledger, job, job.kept, place, words, why=words)
-                    job.put_off = True
+                    job.put_off = place.requests[-1].is_unknown
                     again.append(job)
                 case Outcome.REFUSED:
                     self._refused(ledger, job, errand)

@@ -69,7 +69,7 @@ class Outcome(Enum):
     REFUSED = "refused"
     #: Surely not applied, or not even sent: it may be sent again.
     NOT_APPLIED = "not applied"
-    #: Asked for at another time: that it was not applied, what a proxy sent again besides, only a list tells.
+    #: Asked for at another time: that it was not applied, though a proxy may have sent it besides, only a list tells.
     PUT_OFF = "put off"
     #: Nobody can tell.
     UNKNOWN = "unknown"
@@ -113,7 +113,7 @@ class Errand(_Asked):
             case UpstreamRefusedError():
                 return Outcome.REFUSED
             case UpstreamUnavailableError(status=status) if status in NOT_CARRIED_OUT:
-                return Outcome.PUT_OFF if self.request.what in ("create", "clear") else Outcome.NOT_APPLIED
+                return Outcome.PUT_OFF
             case UpstreamAuthError() | UpstreamUnavailableError(sent=False):
                 return Outcome.NOT_APPLIED
             case None if not self.begun:

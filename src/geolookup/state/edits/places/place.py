@@ -107,6 +107,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         """The values that it is sent for, by the position of their field."""
         return self.touched if self.what == "put" else dict(enumerate(self.values))
 
+    @property
+    def is_unknown(self) -> bool:
+        """True if its outcome has to settle: of what the service put off, that of a create or a delete-all alone."""
+        return not (self.known or (self.put_off and self.what not in ("create", "clear")))
+
     def concerns(self, intent: Intent) -> bool:
         """True if it is sent, among others, for this edit."""
         if intent.id > self.upto:

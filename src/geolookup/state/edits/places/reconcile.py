@@ -88,7 +88,7 @@ def reconcile(place: Place, look: Look) -> Decision:
 
     An unknown outcome is resolved for every kind alike: once it has settled, what the service has is all that counts.
     """
-    if any(not request.known and not request.settled for request in place.requests):
+    if any(request.is_unknown and not request.settled for request in place.requests):
         return Wait("settled")
     theirs = None if look.another else look.content
     if not look.conclusive:

@@ -124,6 +124,12 @@ def _count_twins(upstream: Upstream, machines: list[Machine], told: set[int], ve
         return  # they were warned before either pushed
     # Whoever changes the fields of what a lost create made, before anybody knows of it, hides it.
     hidden = {write.locid for write in upstream.log if write.what == "change" and write.who != CLIENT}
+    # So does a copy that is put back: nothing here knows of what was created later, and the person was told of that.
+    wishes = [wish for machine in machines for wish in machine.wishes.all.values()]
+    forgotten = {looks for wish in wishes if wish.is_forgotten for looks in wish.looks}
+    forgotten -= {looks for wish in wishes if not wish.is_forgotten for looks in wish.looks}
+    looks_of = machines[0].wishes.looks_of
+    hidden |= {locid for locid, place in upstream.places.items() if looks_of(place.fields) in forgotten}
     for key, numbers in upstream.by_key().items():
         if hidden & set(numbers):
             continue

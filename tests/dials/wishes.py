@@ -43,6 +43,16 @@ class Wish:
         return self.versions[-1][1]
 
     @property
+    def looks(self) -> set[Looks | None]:
+        """All that it was ever to look like."""
+        return {version.looks for _, version in self.versions}
+
+    @property
+    def is_forgotten(self) -> bool:
+        """True if a backup from before it was asked for was put back: nothing here knows of it."""
+        return self.since_s is not None and self.since_s < self.versions[0][0]
+
+    @property
     def allowed(self) -> list[Version]:
         """What it may be: what was asked for last, and after a restore anything since."""
         if self.since_s is None:

@@ -317,8 +317,12 @@ class Machine:
             chosen = self.attempt(lambda: restore(self.directory, self.edits_path))
         else:
             found = self.backups()
-            self.wishes.put_back(found[0][0] if found else 0.0)
             chosen = self.attempt(lambda: restore(self.directory, empty=not found))
+            if (source := getattr(chosen, "source", None)) is not None:  # the newest that is whole
+                digest = hashlib.sha256(Path(source).read_bytes()).hexdigest()
+                self.wishes.put_back(self._backed_up[digest])
+            else:
+                self.wishes.put_back(0.0)
         if isinstance(chosen, Exception):
             self.wishes.put_back(0.0)
             self.attempt(lambda: restore(self.directory, empty=True))

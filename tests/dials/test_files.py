@@ -448,6 +448,30 @@ def test_a_damaged_value_is_named_by_whatever_command_stumbles_over_it(person: P
         assert "geolookup outbox restore" in person.said
 
 
+@pytest.mark.parametrize(
+    ("row", "change"),
+    [
+        ("baselines 1", "UPDATE baselines SET locids = '-1'"),
+        ("forms 1", "INSERT INTO forms (sent, stored) VALUES ('7', '[]')"),
+    ],
+)
+def test_a_copy_with_a_damaged_row_is_not_put_in_place(person: Person, home: str, row: str, change: str) -> None:
+    person.creates("10.1.0.0/24")
+    before = _copied(home)
+    person("push")
+    person("sync")
+    _put_back(home, before)
+    _changed(home, change)
+    person("push", exits=1)
+    person("outbox", "restore", f"{home}/edits.db", exits=1)
+    assert f"{row} is damaged" in person.said
+    assert "`geolookup outbox restore` without a name takes the newest backup" in person.said
+    person("outbox", "restore")
+    settle()
+    person.pushes_for_all_to_see()
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
+
+
 @pytest.mark.parametrize("below", ["what was pushed", "its own edits"])
 def test_a_counter_that_was_lowered_is_noticed_and_does_not_keep_edits_for_ever(
     person: Person, home: str, below: str

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from geolookup.state.base.marks import Mark, is_conclusive
 from geolookup.state.base.sqlite import by_name
+from geolookup.state.edits.outbox.baselines import Baselines
 from geolookup.state.edits.outbox.payload import read_content, reader, written
 from geolookup.state.edits.outbox.row import COLUMNS, OutboxRow, State, damaged, read_row
 from geolookup.state.edits.places.place import Blocks, Content, Place, Request
@@ -119,22 +120,27 @@ def read_places(database: Connection, where: str, parameters: Sequence[object] =
 
 
 def require_sound(database: Connection) -> None:
-    """Read every edit and place, and see that every edit is of a geolocation that was edited here.
+    """Read every edit, place, baseline and form, and see that every edit is of a geolocation that was edited here.
 
-    What is in other rows, the seal tells of.
+    The seal tells of what is in other rows.
 
     :raises EditsDamagedError: naming the row that is not what was written
     """
     for found in database.execute(f"SELECT {COLUMNS} FROM outbox WHERE NOT ({_IS_OPEN})"):  # noqa: S608 - our names
         read_row(found)  # the others with their places
-    for number, content in database.execute("SELECT id, content FROM vrf_places"):
-        try:
-            read_content(content)
-        except (ValueError, TypeError) as error:
-            raise damaged("vrf_places", number, error) from error
+    for table, columns, read in (("vrf_places", "content", read_content), ("forms", "sent, stored", _read_values)):
+        for number, *texts in database.execute(f"SELECT id, {columns} FROM {table}"):  # noqa: S608 - our names
+            try:
+                for text in texts:
+                    read(text)
+            except (ValueError, TypeError) as error:
+                raise damaged(table, number, error) from error
     for _, number, *_ in database.execute("PRAGMA foreign_key_check(outbox)"):
         raise damaged("outbox", number, ValueError("its geolocation is not in the file"))
     read_places(database, "1")
+    baselines = Baselines(database)
+    for (number,) in database.execute("SELECT id FROM baselines"):
+        baselines.of(number)
 
 
 def read_over(database: Connection) -> list[tuple[int, Request]]:
@@ -153,6 +159,7 @@ _READ = {
 }
 _PLACE = "id, number, lost, baseline, last, owed, seen, refused, hold, doubted, made, before"
 _read_request = reader(Request)
+_read_values = reader(tuple)
 
 
 def column(name: str, value: Any) -> Any:

@@ -257,7 +257,7 @@ def test_a_block_waits_for_its_removal_elsewhere_also_if_its_adding_was_not_answ
     person("custom", "add-block", there, "10.1.0.0/24")
     person("push", exits=None)
     assert "rejected" not in person.said
-    assert "waits for edit" in person.said
+    assert "waits for edit 5: add 10.1.0.0-10.1.0.255 to -1\n" in person.said
     for _ in range(2):
         settle()
         person("push", exits=None)

@@ -388,7 +388,7 @@ class Courier:
                 for place in blockers or others:
                     other = next(iter(self._jobs[place].kept.pending), None) if place in self._jobs else None
                     if other is not None and row.intent.new is not None:
-                        self._log(row, f"waits for edit {other.id}: {other.describe()}")
+                        self._log(row, f"waits for edit {other.id}: {self._names.describe(other)}")
                         break
             return True
         return False

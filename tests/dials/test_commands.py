@@ -882,6 +882,24 @@ def test_an_edit_of_what_turns_out_to_be_deleted_is_held_and_says_so(person: Per
     assert (person.there, person.looks_up("10.1.0.1")) == ({}, [1])
 
 
+def test_what_is_shown_though_it_turned_out_to_be_deleted_can_be_edited(person: Person) -> None:
+    locid = person.creates()
+    person.upstream.faults = ["after"]
+    person("push", exits=1)
+    person("custom", "delete", locid)
+    person("sync")
+    person("custom", "add-block", -1, "10.1.0.0/24")
+    settle()
+    person("push", exits=3)
+    assert person.looks_up("10.1.0.1") == [locid]
+    person("custom", "add-block", locid, "10.2.0.0/24")
+    person("push", exits=3)
+    person("outbox", "retry", 3)
+    person("push")
+    assert person.there == {-2: ("Berlin", ["10.1.0.0", "10.2.0.0"])}
+    assert person.looks_up("10.1.0.1", "10.2.0.1") == [-2, -2]
+
+
 def test_a_twin_is_told_of_though_one_list_is_the_first_and_the_last_to_show_how_it_is_stored(person: Person) -> None:
     person.upstream.dials = Dials(capitals=True, dropped=("dmacode",), twice=1.0)
     person.creates("10.1.0.0/24", dmacode="807")

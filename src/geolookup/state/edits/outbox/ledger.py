@@ -97,7 +97,7 @@ class Ledger:
 
     def place_of(self, shown: int, content: Content, *, seen: int = 0) -> int:
         """The id of the place that lookups show under a number; one that a list brought is noted as it was there."""
-        sql = f"SELECT id FROM places WHERE (number = ? OR id = ?) AND {LIVING}"  # noqa: S608 - our names
+        sql = f"SELECT id FROM places WHERE id = ? OR (number = ? AND {LIVING})"  # noqa: S608 - our names
         for (found,) in self.database.execute(sql, (shown, shown)):
             return int(found)
         values = {"id": shown, "number": shown, "baseline": column("baseline", content), "seen": seen}

@@ -621,3 +621,18 @@ def test_a_block_that_was_given_though_the_service_was_busy_is_taken_away_again(
     person.pushes_for_all_to_see()
     assert person.there == {-1: ("Berlin", ["10.1.0.0"] if change == "add-block" else [])}
     assert person.looks_up("10.2.0.1") == [1]
+
+
+@pytest.mark.parametrize("edit", [["delete"], ["add-block", "10.3.0.0/24"], ["update", "--city", "Potsdam"]])
+def test_a_block_that_a_colleague_gives_right_after_a_removal_is_seen(
+    person: Person, edit: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "remove-block", locid, "10.1.0.0/24")
+    monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "600")
+    person("push")
+    _gives(person, "10.2.0")
+    person("custom", edit[0], locid, *edit[1:])
+    person("push", exits=3 if edit == ["delete"] else 0)
+    ((_, blocks),) = person.there.values()
+    assert "10.2.0.0" in blocks

@@ -472,6 +472,15 @@ def test_a_copy_with_a_damaged_row_is_not_put_in_place(person: Person, home: str
     assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
 
 
+def test_a_file_of_which_nobody_can_tell_the_machine_is_taken_for_this_one_s(person: Person, home: str) -> None:
+    person.creates("10.1.0.0/24")
+    _changed(home, "UPDATE settings SET value = 'x' WHERE name = 'machine'")
+    person("outbox", "restore", f"{home}/edits.db")
+    settle()
+    person.pushes_for_all_to_see()
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
+
+
 @pytest.mark.parametrize("below", ["what was pushed", "its own edits"])
 def test_a_counter_that_was_lowered_is_noticed_and_does_not_keep_edits_for_ever(
     person: Person, home: str, below: str

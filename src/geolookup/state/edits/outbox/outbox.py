@@ -139,9 +139,9 @@ class Outbox:
     def claim(self) -> str | None:
         """Note of which machine, file and directory the edits are: what to say if they were of others, else None."""
         own = this, inode, here = marks.machine_id(), *self._file()
-        found = self.setting(_MACHINE)
-        machine, file, home = own if found is None else found.split(" ", 2)
-        if found != " ".join(own):
+        found = self._claimed()
+        machine, file, home = found or own
+        if found != own:
             self.keep_setting(_MACHINE, " ".join(own))
         twice = "pushes too, what waits in both is sent twice"
         if machine != this:
@@ -159,6 +159,12 @@ class Outbox:
             )
         return f"this state is a copy of {home}: if that {twice}"
 
+    def _claimed(self) -> tuple[str, str, str] | None:
+        """Of which machine, file and directory the edits are; None if that was never noted, or somebody changed it."""
+        machine, _, rest = (self.setting(_MACHINE) or "").partition(" ")
+        file, _, home = rest.partition(" ")
+        return (machine, file, home) if home else None
+
     def _found_here(self, found: Mark) -> None:
         """Count all ages from now: the marks are another machine's, whose clocks say nothing here.
 
@@ -174,8 +180,8 @@ class Outbox:
 
         That of marks also above those of its own edits: else no list would ever be newer than these.
         """
-        if (found := self.setting(_MACHINE)) is not None:  # it is put there by a person's will
-            machine, _, home = found.split(" ", 2)
+        if (found := self._claimed()) is not None:  # it is put there by a person's will
+            machine, _, home = found
             self.keep_setting(_MACHINE, f"{machine} {self._file()[0]} {home}")
         for name, least in (("edits", edits), ("marks", max(counter, self.newest_mark()))):
             self._database.execute("UPDATE counters SET value = max(value, ?) + 1 WHERE name = ?", (least, name))

@@ -141,8 +141,17 @@ class Judge:
         """What was pulled last and, of the numbers in ``newer``, what the list with that counter showed."""
         found = {number: state for number, state in self._memory.pulled.items() if number not in newer}
         places = self._world.places()
-        # What has a number that was ours comes with the next pull.
-        lost = {kept.place.lost for kept in places if kept.place.number is None}
+        # What has a number that was ours comes with the next pull, unless that one had it already.
+        lost = {*self._world.former().values()}
+        for kept in places:
+            number, was = kept.place.lost, kept.place.baseline
+            if kept.hold is None or kept.hold.reason != "another" or was is None or number not in lost & newer.keys():
+                continue
+            if (there := self._memory.pulled.get(number)) is not None:
+                own = {(each.startip, each.endip) for each in was.blocks}
+                country, _, city, *_ = there[0]
+                if not there[1] & own and (country, city) != (was.values[0], was.values[2]):
+                    found[number] = there
         # What was acknowledged and is gone stays as a list had it, until a person decides.
         stays = {kept.place.number for kept in places if kept.hold is not None and kept.hold.reason == "not shown"}
         for number, counter in newer.items():

@@ -78,7 +78,8 @@ class Memory:
         self.pulled = {locid: place.state() for locid, place in self._world.service.places.items()}
         self.note_what_is_done()
         now = self._world.clock.seconds
-        self.in_list |= {edit for edit, at in self.done_at.items() if now - at >= SETTLE_S}
+        held = {row.id for kept in self._world.places() if kept.hold is not None for row in kept.rows.values()}
+        self.in_list |= {edit for edit, at in self.done_at.items() if now - at >= SETTLE_S} - held
         # What a push concluded by a list that it read before: this one is newer.
         self.in_list |= {row.id for row in self._world.rows() if row.concluded is not None}
 

@@ -192,10 +192,11 @@ def test_after_an_acknowledged_delete_all_the_blocks_come_back_whatever_a_replic
     assert person.looks_up("10.1.0.1", "10.2.0.1") == [-1, 1]
 
 
-def test_a_removal_that_was_put_off_after_its_work_goes_on(person: Person) -> None:
+@pytest.mark.parametrize("answer", ["busy after", "denied after"])
+def test_a_removal_that_was_put_off_after_its_work_goes_on(person: Person, answer: str) -> None:
     locid = person.has("10.1.0.0/24", "10.2.0.0/24")
     person("custom", "remove-block", locid, "10.2.0.0/24")
-    person.upstream.faults = ["busy after"]
+    person.upstream.faults = [answer]
     person("push", exits=1)
     assert person.there == {-1: ("Berlin", [])}
     settle()

@@ -274,6 +274,8 @@ class Upstream:
             return _problem(500, "oops")
         if how == "busy after":
             return _busy(3600)
+        if how == "denied after":
+            return _problem(401, "unauthorized")
         if how == "conflict":
             return _problem(409, "conflict")
         if how == "not found":

@@ -114,6 +114,8 @@ class Errand(_Asked):
                 return Outcome.REFUSED
             case UpstreamUnavailableError(status=status) if status in NOT_CARRIED_OUT:
                 return Outcome.PUT_OFF
+            case UpstreamAuthError() if self.request.what != "create":
+                return Outcome.PUT_OFF
             case UpstreamAuthError() | UpstreamUnavailableError(sent=False):
                 return Outcome.NOT_APPLIED
             case None if not self.begun:

@@ -282,7 +282,7 @@ def test_a_sheet_that_changes_nothing_more_is_no_step_to_undo(person: Person, tm
 
 
 @pytest.mark.parametrize("seen", [True, False])
-def test_a_deletion_that_a_list_made_needless_is_told_and_so_is_the_site_if_it_is_back(
+def test_a_deletion_that_a_list_made_needless_is_told_and_so_is_the_place_if_it_is_back(
     person: Person, seen: bool
 ) -> None:
     person(
@@ -299,8 +299,9 @@ def test_a_deletion_that_a_list_made_needless_is_told_and_so_is_the_site_if_it_i
     assert "delete geolocation -1 (Bonn office): done without a push, it is gone already" in person.said
     assert "not deleted here" not in person.said
     person.upstream.fail_over(there)
-    person("sync")
-    assert "Bonn office (-1) is at the service again" in person.said
+    person("sync", exits=3)
+    assert "geolocation -1 (Bonn, DE) was gone from the service, and is there again: if it is not wanted" in person.said
+    assert "Bonn office" not in person("custom", "list")
 
 
 def test_an_acknowledged_edit_that_is_not_there_is_told_until_a_person_decides(person: Person) -> None:

@@ -1,11 +1,13 @@
 """A number that a place of ours has no more: what lookups have of it in older lists, and what is told if it is back."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.dials.person import ELSEWHERE, Person, settle
+from tests.dials.dials import Dials
+from tests.dials.person import BERLIN, ELSEWHERE, Person, settle
 from tests.dials.upstream import Place
 
 
@@ -116,3 +118,52 @@ def test_what_has_no_blocks_and_may_have_another_number_is_asked_about(person: P
     person("push")
     postal = {number: place.as_fields()["postalcode"] for number, place in person.upstream.places.items()}
     assert postal == {"adopt": {-11: "10117"}, "retry": {-11: "", -2: "10117"}, "drop": {-11: ""}}[choice]
+
+
+def _named(person: Person, name: str, **fields: str) -> None:
+    options = [f"--{option}={value}" for option, value in {**BERLIN, **fields}.items()]
+    person("custom", "create", name, *options)
+
+
+@pytest.mark.parametrize("number", [-1, -3])
+def test_what_is_like_a_site_that_was_deleted_from_here_is_not_that_site(
+    person: Person, tmp_path: Path, number: int
+) -> None:
+    _named(person, "HQ")
+    person("custom", "add-block", "HQ", "10.1.0.0/24")
+    _named(person, "Lab", city="Bonn", latitude="50.7", longitude="7.1")
+    person.pushes_for_all_to_see()
+    was = person.upstream.places[-1]
+    person("custom", "export", tmp_path / "sites.csv")
+    person("custom", "apply", tmp_path / "sites.csv")
+    lines = (tmp_path / "sites.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "sites.csv").write_text("".join(line for line in lines if "HQ" not in line), encoding="utf-8")
+    person("custom", "apply", tmp_path / "sites.csv")
+    person.pushes_for_all_to_see()
+    person.upstream.dials = Dials(reuse=number == -1)
+    fields = {**was.as_fields(), **({"city": "Potsdam"} if number == -1 else {})}
+    person.upstream.colleague_creates(fields, sorted(was.blocks), who="colleague")
+    person("sync", exits=3 if number == -1 else 0)
+    assert "HQ" not in person.said
+    person("custom", "apply", tmp_path / "sites.csv")
+    assert "nothing to change" in person.said
+    person.pushes_for_all_to_see()
+    assert sorted(person.there) == sorted([-2, number])
+
+
+def test_what_a_lost_create_made_is_not_the_place_that_had_its_number(person: Person) -> None:
+    person.upstream.dials = Dials(reuse=True)
+    _named(person, "office")
+    person.pushes_for_all_to_see()
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    settle()
+    person("sync", exits=3)
+    _named(person, "north", postalcode="13347")
+    person.upstream.faults = ["after"]
+    person("push", exits=1)
+    person("sync")  # which has it, and has not settled
+    assert "again" not in person.said
+    settle()
+    person("push")
+    assert list(person.there) == [-1]
+    assert json.loads(person("custom", "show", "north", "--json"))["locid"] == -1

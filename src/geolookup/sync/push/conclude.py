@@ -125,8 +125,12 @@ def conclude(
         findings.warnings.append(words)
     findings.warnings += words_of_forms(learned, names)
     if asked_freely:
-        asked = {number for hold in found.held.values() for number in hold.numbers}
-        _tell_again(ledger, [kept for kept in over if kept.gone not in asked], contents, forms, names, findings)
+        but = {number for hold in found.held.values() for number in hold.numbers}
+        creates = [each for place in waiting for each in place.requests if each.what == "create" and not each.known]
+        for number in [kept.gone for kept in over if kept.gone in contents]:  # one of these may have made it
+            if any(forms.same(each.values, contents[number].values) for each in creates):
+                but.add(number)
+        _tell_again(ledger, [kept for kept in over if kept.gone not in but], contents, forms, names, findings)
     return findings
 
 

@@ -25,8 +25,9 @@ LOST_CREATES = "id IN (SELECT place FROM requests WHERE what = 'create' AND NOT 
 
 #: Those that an open edit deletes.
 DELETED = f"id IN (SELECT locid FROM outbox WHERE operation = 'delete' AND {_IS_OPEN})"  # noqa: S608 - our names
-#: Those with a site's name.
-NAMED = "id IN (SELECT locid FROM sites)"
+#: Those with a site's name, unless an edit from here was the last to delete them: then what is like them is another's.
+NAMED = """(id IN (SELECT locid FROM sites) AND (SELECT operation FROM outbox
+    WHERE locid = places.id AND state <> 'dropped' ORDER BY id DESC LIMIT 1) IS NOT 'delete')"""
 
 #: Places whose number the service was not told to delete: it may be another's.
 LIVING = """NOT EXISTS

@@ -224,7 +224,7 @@ def concluded(
             continue
         if place.number is None and place.lost is not None and place.lost not in numbers:
             again = replace(place, number=place.lost, lost=None)
-            place = again if _holds(again, listed, forms) else place
+            place = again if _holds(again, listed, forms) and not matching.is_pending(place.lost) else place
         is_new = place.creating is not None and place.baseline is None
         moved = None if is_new or _holds(place, listed, forms) else matching.same_as(place)
         if moved is not None:  # the service, or another one, has given it another number

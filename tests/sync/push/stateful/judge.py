@@ -200,12 +200,17 @@ class Judge:
             made_by = service.made[locid].key
             if row.concluded is None and any(memory.edit_of(key) == row.id for key in service.lied):
                 continue  # what was made since the first attempt is no older one's for sure: the next list tells
-            if made_by is None and row.id in renumbered and locid not in memory.adopted_by_person:
+            touched = any(memory.edit_of(key) == row.id for key in memory.touched_before_it_was_known)
+            if made_by is None and (touched or row.id in renumbered) and locid not in memory.adopted_by_person:
                 # Only what is equal can be taken for it.
                 assert any(fields == tuple(row.payload["fields"].values()) for fields, _ in service.states[locid])
                 continue
             # What creates that are equal have made is interchangeable: later edits of their fields went with them.
-            asked = memory.created.get(row.id, {tuple(row.payload["fields"].values())})
+            asked = memory.created.get(row.id, {tuple(row.payload["fields"].values())}) | {
+                tuple(each.payload["fields"].values())
+                for each in rows
+                if each.locid == row.locid and each.operation == "update" and each.attempts
+            }
             equal = {row.id, *(edit for edit, sent in memory.created.items() if sent & asked)}
             if self._world.is_taken_for(asked, locid):
                 continue  # of which a person was told that the service stores it so

@@ -205,6 +205,15 @@ def test_names_may_be_exchanged(editor: Editor) -> None:
     assert editor.sites() == before, "a name stays where it is: its fields and blocks are edited"
 
 
+def test_a_place_that_was_named_by_hand_is_not_taken_for_an_unsent_one(editor: Editor, home: str) -> None:
+    publish(home, [place(-3, "10.20.0.0/16", **site("a").fields)])
+    editor.rename(-3, "a")
+    made = editor.create(name="x", blocks=["10.30.0.0/16"], country="DE", latitude=1.0, longitude=2.0)
+    with pytest.raises(DataFileError, match=r"10\.20\.0\.0/16 belongs to custom geolocation -3"):
+        apply_sites(editor, [site("x", "10.20.0.0/16", **site("a").fields)], file="sites.toml")
+    assert editor.sites() == {"a": -3, "x": made}
+
+
 # Refusals
 
 

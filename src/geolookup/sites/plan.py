@@ -230,6 +230,8 @@ class _Planner:
         self._deleted, self._forgotten, self._unsent = editor.sessions.ask(
             lambda session: (session.deleted_unsent(), session.forgotten(), session.before_unsent())
         )
+        #: The names that no file gave: what has one is not deleted with a file.
+        self._by_hand = editor.sessions.ask(lambda session: session.names.by_hand())
         self._bare = not editor.has_service()
         zones = editor.time_zones()
         #: The name and time zone that each geolocation has.
@@ -253,11 +255,11 @@ class _Planner:
             self._bad.refuse()
         names, claims, former = self._named()
         self.sites = [self._completed(site, self._layer.get(names.get(site.name, 0))) for site in self.sites]
-        by_hand = self._editor.sessions.ask(lambda session: session.names.by_hand())
         doomed = [
             locid
             for locid in self._layer
-            if locid not in names.values() and (self._prune_all or (locid in former and former[locid] not in by_hand))
+            if locid not in names.values()
+            and (self._prune_all or (locid in former and former[locid] not in self._by_hand))
         ]
         if self._keep is not None:
             doomed = self._kept(self._keep, names, doomed, former)
@@ -337,7 +339,8 @@ class _Planner:
             # A create that no service has heard of gives way to a geolocation that a service has with exactly this
             # content, and that would be deleted there.
             new = {name for name, locid in names.items() if unsent.get(locid, ...) is None}
-            going = {locid: content for locid, content in served.items() if locid not in names.values()}
+            stay = () if self._prune_all else {locid for name, locid in known.items() if name in self._by_hand}
+            going = {locid: content for locid, content in served.items() if locid not in {*names.values(), *stay}}
             claims = _reclaims_of(going, [site for site in sites if site.name in new or site.name not in names])
         names |= claims
         former = {locid: name for name, locid in known.items() if locid not in names.values()}

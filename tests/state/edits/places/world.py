@@ -760,6 +760,12 @@ def _is_in_conflict(world: World, held: int) -> bool:
     return isinstance(decision, Hold) and decision.reason == "conflict"
 
 
+def _deleted_in_view_of(place: Place, theirs: Content | None) -> bool:
+    """True if the person saw the place as it is there, with the edits that waited, and deleted it: that stands."""
+    at = next(at for at, intent in enumerate(place.intents) if intent.what == "delete")
+    return target(place.intents[:at], theirs) == place.intents[at].base
+
+
 def choices(world: World, held: int, hold: Hold) -> Iterator[tuple[str, World]]:
     """The world after each choice of a person about a place that is held."""
     place = next(each for each in world.places if each.id == held)
@@ -779,7 +785,8 @@ def choices(world: World, held: int, hold: Hold) -> Iterator[tuple[str, World]]:
             for number, content in ((hold.number, hold.theirs), *hold.also):
                 free = disowned(free, number, content, held)
         after = chosen(place, hold, choice)
-        if choice == "theirs" and any(intent.what == "delete" for intent in after.intents):
+        deletes = any(intent.what == "delete" for intent in after.intents)
+        if choice == "theirs" and deletes and not _deleted_in_view_of(place, hold.theirs):
             raise Violated(f"place {held} is to stay as it is there, and is deleted all the same")
         yield choice, _renumbered(put(free, _numbered(place, after)))
 

@@ -386,9 +386,11 @@ class Courier:
             job.over = True
             for row in job.kept.pending:
                 for place in blockers or others:
-                    other = next(iter(self._jobs[place].kept.pending), None) if place in self._jobs else None
-                    if other is not None and row.intent.new is not None:
-                        self._log(row, f"waits for edit {other.id}: {self._names.describe(other)}")
+                    kept = self._jobs[place].kept if place in self._jobs else None
+                    other = next(iter(kept.pending), None) if kept is not None else None
+                    if kept is not None and other is not None and row.intent.new is not None:
+                        shown = replace(other, number=kept.shown).describe()
+                        self._log(row, f"waits for edit {other.id}: {shown}")
                         break
             return True
         return False

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.dials.machine import Machine
+from tests.dials.machine import NUMBER, Machine
 from tests.dials.upstream import CLIENT, Place, Upstream
 from tests.dials.wishes import Version, Wish
 
@@ -105,6 +105,7 @@ def _agree(upstream: Upstream, machine: Machine, verdict: Verdict) -> None:
         return
     aliases = machine.aliases()
     waiting = {number for row in rows for number in (row.locid, aliases.get(row.locid))}
+    waiting |= {int(number) for row in rows for number in NUMBER.findall(row.problem or "")}
     seen = machine.seen()
     places = upstream.places
     for locid in {*seen, *places} - waiting:

@@ -32,7 +32,7 @@ from tests.dials.wishes import Wishes
 
 URL = "http://127.0.0.1:9"
 SETTLE_S = 30.0
-_NUMBER = re.compile(r"-\d+")
+NUMBER = re.compile(r"-\d+")
 
 
 class Crash(BaseException):
@@ -234,7 +234,7 @@ class Machine:
         return found if isinstance(found, dict) else {}
 
     def _hear(self, words: str) -> None:
-        self.told |= {int(number) for number in _NUMBER.findall(words)}
+        self.told |= {int(number) for number in NUMBER.findall(words)}
 
     def seen(self) -> dict[int, Any]:
         """Every custom geolocation as lookups have it, by number; empty where that cannot be told."""

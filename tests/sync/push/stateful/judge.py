@@ -64,11 +64,15 @@ class Judge:
         for locid, ends in self._world.service.destroyed:
             rows = [row for row in self._world.rows() if aliases.get(row.locid, row.locid) == locid]
             seen = {tuple(block) for row in rows for block in (row.base or {"blocks": []})["blocks"]}
+            seen |= {
+                tuple(each) for row in rows for name, each in row.payload.items() if name in ("block", "new_block")
+            }
             assert ends in seen, f"{ends} of {locid} was the foreign client's, and nobody here had seen it"
 
     def later_twins_are_reported(self, report: Any) -> None:
         """If a create arrived a second time, the report of the pull says so."""
         reported = {twin["locid"] for twin in report.twins}
+        reported |= {number for kept in self._world.places() for number in kept.may_be if number is not None}
         aliases = self._world.aliases()
         ours = self._world.numbers()  # a person who edits a second one has found it
         for row in self._world.rows():

@@ -215,7 +215,8 @@ class Judge:
                 for each in rows
                 if each.locid == row.locid and each.operation == "update" and each.attempts
             }
-            equal = {row.id, *(edit for edit, sent in memory.created.items() if sent & asked)}
+            equal = {edit for edit, sent in memory.created.items() if sent & asked}
+            equal |= {each.id for each in rows if each.locid == row.locid}  # it may have been made anew under any
             if self._world.is_taken_for(asked, locid):
                 continue  # of which a person was told that the service stores it so
             assert memory.edit_of(made_by) in equal or made_by in service.too_late or locid in memory.adopted_by_person

@@ -339,3 +339,57 @@ def test_a_deletion_that_a_person_decided_on_takes_that_and_not_what_was_made_tw
     person("sync", exits=3)
     person("push", exits=None)
     assert person.there == {-1: ("Berlin", [])}
+
+
+@pytest.mark.parametrize(
+    "edit", [("update", "--dmacode", "9"), ("add-block", "10.2.0.0/24"), ("clear-blocks",)], ids=lambda edit: edit[0]
+)
+@pytest.mark.parametrize("blocks", [(["10.1.0.0/24"], []), ([], ["10.1.0.0/24"]), ([], [])])
+def test_two_branches_in_a_town_whose_numbers_are_exchanged_before_a_push_keep_what_is_theirs(
+    person: Person, edit: tuple[str, ...], blocks: tuple[list[str], list[str]]
+) -> None:
+    here = person.creates(*blocks[0], areacode="1")
+    person.creates(*blocks[1], areacode="2")
+    person.pushes_for_all_to_see()
+    numbers = dict(
+        zip(
+            ("1", "2"), (-1, -2) if person.upstream.places[-1].as_fields()["areacode"] == "1" else (-2, -1), strict=True
+        )
+    )
+    places = person.upstream.places
+    person.upstream.fail_over({-1: places[-2], -2: places[-1]})
+    other = places[numbers["2"]]
+    if edit[0] != "clear-blocks" or blocks[0]:
+        person("custom", edit[0], here, *edit[1:])
+    person("push", exits=None)
+    settle()
+    person("sync", exits=None)
+    left = [place for place in person.upstream.places.values() if place.as_fields()["areacode"] == "2"]
+    assert left == [other]
+
+
+@pytest.mark.parametrize(
+    "edit", [("update", "--dmacode", "9"), ("remove-block", "10.1.0.0/24")], ids=lambda edit: edit[0]
+)
+def test_two_branches_in_a_town_whose_numbers_are_exchanged_after_a_lost_answer_keep_what_is_theirs(
+    person: Person, edit: tuple[str, ...]
+) -> None:
+    here = person.creates("10.1.0.0/24", "10.3.0.0/24", areacode="1")
+    person.creates(areacode="2")
+    person.pushes_for_all_to_see()
+    mine = next(number for number, place in person.upstream.places.items() if place.blocks)
+    other = next(place for place in person.upstream.places.values() if not place.blocks)
+    person("custom", edit[0], here, *edit[1:])
+    person.upstream.faults = ["after"]
+    person("push", exits=1)
+    places = person.upstream.places
+    person.upstream.fail_over({mine: other, -3 - mine: places[mine]})
+    person("sync", exits=None)
+    settle()
+    person("push", exits=None)
+    settle()
+    person("sync", exits=None)
+    left = [place for place in person.upstream.places.values() if place.as_fields()["areacode"] == "2"]
+    assert left == [other]
+    (moved,) = (place for place in person.upstream.places.values() if place.as_fields()["areacode"] == "1")
+    assert ("10.3.0.0", "10.3.0.255") in moved.blocks

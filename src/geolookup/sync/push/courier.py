@@ -29,7 +29,7 @@ from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.payload import content_of, fields_of
 from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.state.edits.places.choosing import chosen
-from geolookup.state.edits.places.concluding import answered, holders, look_at
+from geolookup.state.edits.places.concluding import answered, holders, is_familiar, look_at
 from geolookup.state.edits.places.likeness import Forms
 from geolookup.state.edits.places.place import Blocks, Content, Place, Request, target
 from geolookup.state.edits.places.reconcile import Done, Hold, Look, Send, Wait, reconcile
@@ -410,6 +410,9 @@ class Courier:
                 missing = missing or look.begun
                 continue
             content = content_of(look.found)
+            if not (job.listed or is_familiar(job.kept.place, content, self._forms)):
+                job.listed = self._must_list = True  # a complete list tells whether the service numbers anew
+                continue
             if (stored := learn(job.kept, content, self._forms)) is not None:
                 learned.append(stored)
             job.theirs, job.looked, job.conclusive = content, True, False

@@ -51,6 +51,12 @@ def is_another(place: Place, content: Content, forms: Forms) -> bool:
     return not any(forms.identical(each.values, content.values) for each in bare)
 
 
+def is_familiar(place: Place, content: Content, forms: Forms) -> bool:
+    """True if a number shows a block of a place, or just what it was: else another of ours may have its number now."""
+    was = list(place.was())
+    return any(each.blocks & content.blocks for each in was) or recognised(place, content, forms) in was
+
+
 def _latest(place: Place) -> Iterator[Content]:
     """The content that the service acknowledged last, and that after each request since, whose outcome is unknown."""
     known = max((at for at, each in enumerate(place.requests) if each.known), default=-1)
@@ -217,9 +223,12 @@ def concluded(
     known = [place for place in waiting if all(each.known for each in place.requests if each.what == "create")]
     twins = twins_of([*bound, *known], matching)
     numbers = {place.number for place in (*bound, *waiting) if place.number is not None}
+    of_waiting = {content for place in waiting for content in place.was()}
     found, ended = [], []
     for place in bound:
-        if place.id in held:
+        there = None if place.number is None else listed.get(place.number)
+        is_of_waiting = there in of_waiting and there not in place.was()
+        if place.id in held or is_of_waiting:  # the service may number anew: a later list tells of both
             found.append(place)
             continue
         if place.number is None and place.lost is not None and place.lost not in numbers:

@@ -382,13 +382,11 @@ def laid_over(
             start = base or {"fields": payload.get("fields", {}), "blocks": []}
             layer[locid] = Local(tuple(start["fields"].values()), {tuple(ends) for ends in start["blocks"]})
         place = layer[locid]
-        if "fields" in payload:  # those that the person left empty, or as they were, may be others by now
+        if "fields" in payload:  # those that the person left as they were may be others by now
             wanted = tuple(payload["fields"].values())
             if operation == "update" and base is not None:
                 sides = zip(place.fields, base["fields"].values(), wanted, strict=True)
                 wanted = tuple(now if was == new else new for now, was, new in sides)
-            elif operation == "create":
-                wanted = tuple(new or now for now, new in zip(place.fields, wanted, strict=True))
             place.fields = wanted
         if operation == "clear_blocks":  # those that the person saw: what a colleague added since stays
             place.blocks -= set(map(tuple, base["blocks"])) if base else place.blocks

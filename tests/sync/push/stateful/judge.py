@@ -103,6 +103,8 @@ class Judge:
         aliases = world.aliases()
         rows = world.rows()
         newer = world.seen_since()
+        # What a create left empty others may have filled in, as soon as a list has shown that it is there.
+        there = {kept.place.id for kept in world.places() if kept.place.baseline is not None}
         # A number that a list has ended is the one by which that list speaks of what was edited under it.
         spoken = aliases | world.former()
         laid = [
@@ -110,6 +112,7 @@ class Judge:
             for row in rows
             if row.state != State.DROPPED
             and row.id not in memory.in_list
+            and not (row.operation == "create" and row.locid in there)
             and (row.concluded is None or spoken.get(row.locid, row.locid) not in newer)
         ]
         # What comes after a deletion is not of the number that was deleted: the service may give that to others.

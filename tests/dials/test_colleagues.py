@@ -191,3 +191,19 @@ def test_a_twin_of_what_a_person_kept_against_a_colleague_is_told_at_each_sync(p
         assert "geolocation -2 (Berlin, DE) is the same as geolocation -1 from here" in person.said
     person("outbox", "keep", -2)
     person("sync")
+
+
+@pytest.mark.parametrize("block", ["10.2.0", "10.3.0"])
+def test_a_sync_tells_that_a_colleague_has_given_a_block_that_waits_to_be_sent(person: Person, block: str) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "add-block", locid, "10.2.0.0/24")
+    person.upstream.colleague_creates(ELSEWHERE, [(f"{block}.0", f"{block}.255")], who="colleague")
+    person("sync", exits=3 if block == "10.2.0" else 0)
+    told = (
+        "10.2.0.0-10.2.0.255 waits to be sent to Berlin (-1), and geolocation -2 of the service has it now (Sydney, AU"
+    )
+    assert (told in person.said) == (block == "10.2.0")
+    if block == "10.2.0":
+        person("outbox", "drop", 3)
+    person.pushes_for_all_to_see()
+    assert person.looks_up("10.2.0.1") == [-2 if block == "10.2.0" else -1]

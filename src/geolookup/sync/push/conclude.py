@@ -1,7 +1,7 @@
 """Hold a complete list against every place of this machine: what it shows is over, and a person is told of the rest."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -16,7 +16,7 @@ from geolookup.state.edits.outbox.payload import content_of, values_of
 from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.state.edits.places.concluding import concluded, is_another, recognised
 from geolookup.state.edits.places.likeness import Forms, like, may_be_stored
-from geolookup.state.edits.places.place import Content, Place, Request, Values, filled
+from geolookup.state.edits.places.place import Content, Place, Request, Values, filled, in_order
 from geolookup.state.edits.places.reconcile import promised_blocks
 from geolookup.state.generations.cache import digest
 from geolookup.sync.push.telling import Names, why_held, words_of
@@ -113,6 +113,7 @@ def conclude(
     ours, told = ledger.outbox.numbers(), ledger.outbox.twins.known()
     for number in twins.keys() - ours - told.keys():
         ledger.outbox.twins.note(number, ledger.create_of(twins[number]))
+    _tell_taken(ledger, known.values(), contents, ours, names, findings)
     for gone in found.ended:
         words = (
             f"{names.of(known[gone])} is gone from the service, and from lookups: somebody deleted it, or gave its "
@@ -132,6 +133,32 @@ def conclude(
                 but.add(number)
         _tell_again(ledger, [kept for kept in over if kept.gone not in but], contents, forms, names, findings)
     return findings
+
+
+def _tell_taken(
+    ledger: Ledger,
+    known: Iterable[Kept],
+    contents: Mapping[int, Content],
+    ours: Collection[int],
+    names: Names,
+    findings: Findings,
+) -> None:
+    """Tell that somebody has given a block which waits to be sent: of two that have it, lookups answer with one."""
+    waits = {
+        row.intent.new: (kept, row)
+        for kept in known
+        for row in kept.rows.values()
+        if row.state == State.QUEUED and row.intent.new is not None and kept.place.number is not None
+    }
+    for number, content in contents.items() if waits else ():
+        for block in in_order(content.blocks & waits.keys()) if number not in ours else ():
+            kept, row = waits[block]
+            words = (
+                f"{block} waits to be sent to {names.of(kept)}, and geolocation {number} of the service has it now "
+                f"({words_of(content)}): lookups may answer with that; remove it there, or `geolookup outbox drop "
+                f"{row.id}`"
+            )
+            findings.told.append(ledger.outbox.notice(row.id, kept.place.id, number, words))
 
 
 def _tell_again(

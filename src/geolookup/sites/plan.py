@@ -255,11 +255,11 @@ class _Planner:
             self._bad.refuse()
         names, claims, former = self._named()
         self.sites = [self._completed(site, self._layer.get(names.get(site.name, 0))) for site in self.sites]
+        named = {*names.values()}
         doomed = [
             locid
             for locid in self._layer
-            if locid not in names.values()
-            and (self._prune_all or (locid in former and former[locid] not in self._by_hand))
+            if locid not in named and (self._prune_all or (locid in former and former[locid] not in self._by_hand))
         ]
         if self._keep is not None:
             doomed = self._kept(self._keep, names, doomed, former)
@@ -339,8 +339,9 @@ class _Planner:
             # A create that no service has heard of gives way to a geolocation that a service has with exactly this
             # content, and that would be deleted there.
             new = {name for name, locid in names.items() if unsent.get(locid, ...) is None}
-            stay = () if self._prune_all else {locid for name, locid in known.items() if name in self._by_hand}
-            going = {locid: content for locid, content in served.items() if locid not in {*names.values(), *stay}}
+            stay = {*names.values()}
+            stay |= {locid for name, locid in known.items() if name in self._by_hand and not self._prune_all}
+            going = {locid: content for locid, content in served.items() if locid not in stay}
             claims = _reclaims_of(going, [site for site in sites if site.name in new or site.name not in names])
         names |= claims
         former = {locid: name for name, locid in known.items() if locid not in names.values()}

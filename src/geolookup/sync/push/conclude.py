@@ -126,12 +126,9 @@ def conclude(
         findings.warnings.append(words)
     findings.warnings += words_of_forms(learned, names)
     if asked_freely:
-        but = {number for hold in found.held.values() for number in hold.numbers}
-        creates = [each for place in waiting for each in place.requests if each.what == "create" and not each.known]
-        for number in [kept.gone for kept in over if kept.gone in contents]:  # one of these may have made it
-            if any(forms.same(each.values, contents[number].values) for each in creates):
-                but.add(number)
-        _tell_again(ledger, [kept for kept in over if kept.gone not in but], contents, forms, names, findings)
+        asked = {number for hold in found.held.values() for number in hold.numbers}
+        asked |= {kept.gone for kept in over if kept.gone in contents and found.is_pending(kept.gone)}
+        _tell_again(ledger, [kept for kept in over if kept.gone not in asked], contents, forms, names, findings)
     return findings
 
 
@@ -147,11 +144,13 @@ def _tell_taken(
     waits = {
         row.intent.new: (kept, row)
         for kept in known
+        if kept.place.number is not None and kept.place.shown is not None
         for row in kept.rows.values()
-        if row.state == State.QUEUED and row.intent.new is not None and kept.place.number is not None
+        if row.state == State.QUEUED and row.intent.new in kept.place.shown.blocks
     }
-    for number, content in contents.items() if waits else ():
-        for block in in_order(content.blocks & waits.keys()) if number not in ours else ():
+    for number in sorted(contents.keys() - ours, reverse=True) if waits else ():
+        content = contents[number]
+        for block in in_order(content.blocks & waits.keys()):
             kept, row = waits[block]
             words = (
                 f"{block} waits to be sent to {names.of(kept)}, and geolocation {number} of the service has it now "

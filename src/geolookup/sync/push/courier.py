@@ -387,10 +387,9 @@ class Courier:
             for row in job.kept.pending:
                 for place in blockers or others:
                     kept = self._jobs[place].kept if place in self._jobs else None
-                    other = next(iter(kept.pending), None) if kept is not None else None
-                    if kept is not None and other is not None and row.intent.new is not None:
-                        shown = replace(other, number=kept.shown).describe()
-                        self._log(row, f"waits for edit {other.id}: {shown}")
+                    if kept is not None and kept.pending and row.intent.new is not None:
+                        other = replace(kept.pending[0], number=kept.shown)
+                        self._log(row, f"waits for edit {other.id}: {other.describe()}")
                         break
             return True
         return False

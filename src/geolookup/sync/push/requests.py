@@ -69,7 +69,7 @@ class Outcome(Enum):
     REFUSED = "refused"
     #: Surely not applied, or not even sent: it may be sent again.
     NOT_APPLIED = "not applied"
-    #: Asked for at another time: that it was not applied, though a proxy may have sent it besides, only a list tells.
+    #: Put off, or not allowed: the service says that it did nothing. Only a list shows whether that is true.
     PUT_OFF = "put off"
     #: Nobody can tell.
     UNKNOWN = "unknown"
@@ -114,6 +114,7 @@ class Errand(_Asked):
                 return Outcome.REFUSED
             case UpstreamUnavailableError(status=status) if status in NOT_CARRIED_OUT:
                 return Outcome.PUT_OFF
+            # A token may be good for reading only: each create is refused then, and none has to settle for that.
             case UpstreamAuthError() if self.request.what != "create":
                 return Outcome.PUT_OFF
             case UpstreamAuthError() | UpstreamUnavailableError(sent=False):

@@ -99,7 +99,7 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
             theirs = hold.theirs if hold.reason == "doubted" else None  # else there is nothing, or another's
             if theirs is None:
                 return _unbound(place)
-            missing = others_missing(place, theirs)  # else it is no removal, or none that is half done
+            missing = others_missing(place, theirs)  # none are, unless a removal may be half done
             back = (missing | taken_by(place.intents)) - theirs.blocks if missing else missing
             baseline = replace(theirs, blocks=theirs.blocks | back)
             return replace(_unbound(place), number=place.number, baseline=baseline, owed=back)

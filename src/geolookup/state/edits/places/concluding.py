@@ -97,7 +97,7 @@ class Concluded:
 
     ``merged`` says, by its id, of which place another is a part: a list brought it before it was known as ours. To tell
     of: ``twins``, numbers of what our creates may have made besides, each with the place, and ``ended``, ids of places
-    that others deleted, or changed beyond recognition.
+    that others deleted, or changed beyond recognition. ``is_pending`` is `Matching.is_pending`.
     """
 
     places: tuple[Place, ...]
@@ -105,6 +105,7 @@ class Concluded:
     twins: Mapping[int, int]
     ended: tuple[int, ...]
     merged: Mapping[int, int]
+    is_pending: Callable[[int], bool]
 
 
 #: What a create did not make: by number, the digest of the content that was there before, or of which a person says so.
@@ -268,7 +269,10 @@ def concluded(
                 assert shown is not None
                 place = _shown(place, look.content, shown)
         found.append(place)
-    return Concluded(places=tuple(found), held=held, twins=twins, ended=tuple(ended), merged=merged)
+    return Concluded(
+        places=tuple(found), held=held, twins=twins, ended=tuple(ended), merged=merged,
+        is_pending=matching.is_pending,
+    )  # fmt: skip
 
 
 def _numbered_anew(places: Sequence[Place], matching: Matching) -> list[Place]:

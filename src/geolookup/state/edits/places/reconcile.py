@@ -139,7 +139,7 @@ def _with_ours(place: Place, theirs: Content | None) -> Content | None:
 def _overlaid(request: Request, theirs: Content | None) -> Content | None:
     """What the service has after a request, and what others have written beside it."""
     if request.what == "clear" and theirs is not None and request.before is not None:
-        # A replica that is behind shows what was there then: a block besides was given since.
+        # A replica may still show the blocks that we deleted. It shows any other block because somebody gave it later.
         return replace(theirs, blocks=theirs.blocks - request.before.blocks)
     if request.what != "put" or theirs is None:
         return request.applied(theirs)

@@ -184,6 +184,7 @@ class Edits:
             with self.reading() as database:
                 database.backup(copy)
             copy.execute("PRAGMA foreign_keys = on")
+            copy.execute("PRAGMA journal_mode = off")  # nothing of it is ever rolled back
             copy.execute("BEGIN")
             with self._sqlite_errors(), self._explained(copy):
                 yield copy

@@ -250,11 +250,11 @@ def target(intents: Iterable[Intent], content: Content | None) -> Content | None
     blocks: set[Any] = set() if content is None else set(content.blocks)
     is_there = content is not None
     for intent in intents:
-        if intent.what == "create":
-            values = [*(values if is_there else intent.values)]
+        if intent.what == "create" and not is_there:
+            values, is_there = [*intent.values], True
+        elif intent.what == "create":
             for at, value in filled(intent.values):
                 values[at] = value
-            is_there = True
         elif intent.what == "delete":
             blocks, is_there = set(), False
         elif is_there:

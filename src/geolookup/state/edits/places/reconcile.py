@@ -189,9 +189,20 @@ class _Promised:
     gone: dict[Any, int]
 
 
-def _owed_and_promised(place: Place) -> tuple[Blocks, _Promised]:
-    """The blocks that a delete-all of ours took and that were not put back, and what was acknowledged since."""
+def owed_blocks(place: Place) -> Blocks:
+    """The blocks that a delete-all of ours took, and that must be put back unless an intent takes them."""
     owed: set[Any] = set(place.owed)
+    for request in place.requests:
+        if request.what == "clear":
+            assert request.before is not None
+            owed |= request.before.blocks
+        elif request.what in ("add", "replace"):
+            owed -= {request.old, request.new} if request.known else {request.old}
+    return frozenset(owed)
+
+
+def _promised(place: Place) -> _Promised:
+    """What was acknowledged, and not taken back since."""
     blocks: dict[Any, int] = {}
     values: dict[int, tuple[frozenset[Any], int]] = {}
     gone: dict[Any, int] = {}
@@ -207,23 +218,15 @@ def _owed_and_promised(place: Place) -> tuple[Blocks, _Promised]:
                         values[at] = values[at][0] | {value}, values[at][1]
             case "clear":
                 assert request.before is not None
-                owed |= request.before.blocks
                 blocks = {}
                 gone |= dict.fromkeys(request.before.blocks, request.upto) if request.known else {}
             case "add" | "replace":
                 blocks.pop(request.old, None)
-                owed.discard(request.old)
                 gone.pop(request.new, None)
                 if request.known:
-                    owed.discard(request.new)
                     blocks[request.new] = request.upto
                     gone |= {} if request.old is None else {request.old: request.upto}
-    return frozenset(owed), _Promised(blocks, values, gone)
-
-
-def owed_blocks(place: Place) -> Blocks:
-    """The blocks that a delete-all of ours took, and that must be put back unless an intent takes them."""
-    return _owed_and_promised(place)[0]
+    return _Promised(blocks, values, gone)
 
 
 def meant(place: Place, theirs: Content) -> Content | None:
@@ -281,12 +284,12 @@ def void_blocks(place: Place) -> Blocks:
 
 def promised_blocks(place: Place) -> Blocks:
     """The blocks that the service acknowledged, and has not been told to delete since."""
-    return frozenset(_owed_and_promised(place)[1].blocks)
+    return frozenset(_promised(place).blocks)
 
 
 def lacking(place: Place, theirs: Content) -> bool:
     """True if a conclusive list lacks what was acknowledged, and no later intent takes it back."""
-    promised = _owed_and_promised(place)[1]
+    promised = _promised(place)
     for block, upto in promised.blocks.items():
         if block not in theirs.blocks and not any(block in each.takes for each in place.intents if each.id > upto):
             return True

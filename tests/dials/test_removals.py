@@ -609,6 +609,18 @@ def test_what_a_deletion_makes_needless_is_told_as_replaced(person: Person) -> N
     assert re.search(r"done: add 10.7.0.0-10.7.0.255 to -\d+: a later edit replaces it", person.said)
 
 
+def test_what_a_later_edit_replaced_is_told_so_though_nothing_was_pushed(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "update", locid, "--city", "Bonn")
+    person("custom", "update", locid, "--city", "Ulm")
+    place = person.upstream.places[-1]
+    theirs = Place(tuple({**place.as_fields(), "city": "Ulm"}.values()), place.blocks)
+    person.upstream.colleague_changes(-1, theirs, who="colleague")
+    person("sync", exits=None)
+    assert "update geolocation -1: done without a push, a later edit replaces it" in person.said
+    assert "update geolocation -1: done without a push, the service has it" in person.said
+
+
 @pytest.mark.parametrize("change", ["add-block", "replace-block"])
 def test_a_block_that_was_given_though_the_service_was_busy_is_taken_away_again(person: Person, change: str) -> None:
     locid = person.has("10.1.0.0/24")

@@ -3,6 +3,8 @@
 import csv
 import json
 import os
+import re
+import shlex
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -108,6 +110,16 @@ def test_the_second_of_two_does_not_revert_the_first_by_the_commands(editor: Edi
     assert run("apply", mine, "--keep", "mine").returncode == 0
     assert cities(editor)["Bonn"] == "Bonn"
     assert run("apply", mine, "--keep", "ours").returncode == 2
+
+
+def test_the_name_of_a_site_is_quoted_in_the_command_that_keeps_it(editor: Editor, tmp_path: Path) -> None:
+    assert command("custom", "apply", sheet(tmp_path, HEAD + BONN.replace("Bonn,DE", "L'Aquila,DE"))).returncode == 0
+    mine = str(tmp_path / "mine.csv")
+    assert command("custom", "export", mine).returncode == 0
+    editor.update(editor.sites()["L'Aquila"], city="Beuel")
+    said = command("custom", "apply", edited(mine, ",Bonn,,", ",Bad Godesberg,,")).stderr.decode()
+    (keep,) = re.findall(r"--keep (\S*Aquila\S*) is about one", said)
+    assert shlex.split(keep) == ["L'Aquila=theirs"]
 
 
 def test_what_came_after_an_export_is_told_though_the_clock_was_put_back(

@@ -100,6 +100,14 @@ def test_success_without_the_promised_locid_is_not_believed(
         run(answered, use)
 
 
+@pytest.mark.parametrize(
+    ("locid", "what"), [(7, "not negative"), (0, "not negative"), (-(10**15), "below all"), (-(10**18), "below all")]
+)
+def test_a_locid_that_no_custom_geolocation_has_is_said_to_be_so(locid: int, what: str) -> None:
+    with pytest.raises(UpstreamAnswerError, match=f"locid {locid}, which is {what}"):
+        run(b'{"locid": %d}' % locid, BY_NAME["create"])
+
+
 @pytest.mark.parametrize("name", ["create_block", "update", "replace_block", "delete"])
 def test_an_answer_for_another_locid_is_not_believed(name: str) -> None:
     with pytest.raises(UpstreamAnswerError, match="-8"):

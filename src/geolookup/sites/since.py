@@ -6,6 +6,7 @@ last apply, of which the digests are kept: of what others changed at the service
 
 import hashlib
 import json
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
@@ -165,8 +166,8 @@ def require_kept(conflicts: Iterable[Conflict], file: str) -> None:
     more = [f"and {len(found) - _MOST_NAMED} more"] if len(found) > _MOST_NAMED else []
     say = (
         "Say which to keep: --keep theirs leaves them as they are now, --keep mine makes them as the file says, "
-        f"--keep '{found[0].name}=theirs' is about one. --report FILE.csv writes the three versions side by side. "
-        "Nothing was changed"
+        f"--keep {shlex.quote(f'{found[0].name}=theirs')} is about one. "
+        "--report FILE.csv writes the three versions side by side. Nothing was changed"
     )
     head = f"{file}: {count(len(found), 'site')} changed since the file was made, not by it:"
     raise ChangedSinceError(head, *named, *more, say)

@@ -239,7 +239,8 @@ class GeolocationsClient:
         answer = self._send("POST", self._settings.path_create, None, _fields(fields), idempotency_key)
         locid = _locid(answer)
         if not PROVISIONAL_LOCID < locid < 0:
-            raise UpstreamAnswerError(f"create: the service answered with locid {locid}, but a custom one is negative")
+            what = "not negative, as that of a custom one is" if locid >= 0 else "below all that a service gives"
+            raise UpstreamAnswerError(f"create: the service answered with locid {locid}, which is {what}")
         return locid
 
     def create_block(self, locid: int, startip: str, endip: str, *, idempotency_key: str) -> int:

@@ -19,7 +19,7 @@ from geolookup.state.edits.places.likeness import Forms, like, may_be_stored
 from geolookup.state.edits.places.place import Content, Place, Request, Values, filled, in_order
 from geolookup.state.edits.places.reconcile import promised_blocks
 from geolookup.state.generations.cache import digest
-from geolookup.sync.push.telling import Names, why_held, words_of
+from geolookup.sync.push.telling import Names, why_held, why_missing, words_of
 
 _DEGREES = {FIELD_NAMES.index(name) for name in DEGREES}
 
@@ -356,7 +356,7 @@ def _way(name: str, sent: Any, stored: Any) -> str:
     if stored in ("", None):
         return f"does not keep {name}"
     if not isinstance(stored, str):
-        return f"stores {name} {'otherwise' if sent is None or abs(sent - stored) > 1 else 'with fewer digits'}"
+        return f"stores {name} {'otherwise' if sent is None or abs(sent - stored) > 1 else 'with other digits'}"
     ours, theirs = sent.casefold(), stored.casefold()
     ways = {
         "in other capitals": ours == theirs,
@@ -385,6 +385,7 @@ def _write(ledger: Ledger, kept: Kept, place: Place, hold: Any, start: Start, na
                 ledger.outbox.change(number, stored=stored)
             if row.state != State.DONE:
                 reason = "it is gone already" if place.baseline is None else "the service has it"
+                reason = why_missing(row, place.baseline, max(kept.rows)) or reason
                 if place.baseline is not None and not row.attempts and row.intent.takes & place.baseline.blocks:
                     reason = "it was given and taken here before it was sent: what the service has is somebody else's"
                 findings.over.append((ledger.outbox.row(number), reason))

@@ -37,7 +37,7 @@ from geolookup.state.generations.cache import digest
 from geolookup.sync.push.conclude import Findings, conclude, learn, words_of_forms
 from geolookup.sync.push.report import PushReport, line_of
 from geolookup.sync.push.requests import Errand, LeaveError, Looking, Outcome, Patience
-from geolookup.sync.push.telling import Names, why_held
+from geolookup.sync.push.telling import Names, why_held, why_missing
 from geolookup.sync.push.view import Seen
 
 
@@ -571,9 +571,8 @@ class Courier:
                 words = reason if hold is None else row.problem or "the service has it"
                 if place.deleted and row.state == State.DONE and row.intent.what != "delete":
                     words = "a later edit replaces it"
-                elif theirs is not None and row.intent.what != "create" and row.intent.applied(theirs) != theirs:
-                    is_replaced = number < max(before)
-                    words = "a later edit replaces it" if is_replaced else "somebody else has given what it takes"
+                else:
+                    words = why_missing(row, theirs, max(before)) or words
                 self._told.append((row, words))
                 ledger.outbox.record(
                     f"push {row.operation}", str(row.state), locid=row.locid, before=row.base,

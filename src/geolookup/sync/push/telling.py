@@ -19,6 +19,13 @@ from geolookup.state.edits.places.reconcile import Hold, others_missing, owed_bl
 _MOST_NAMED = 5
 
 
+def why_missing(row: OutboxRow, theirs: Content | None, newest: int) -> str | None:
+    """Why what the service has is not as an edit leaves it, if it is not; ``newest`` is the last edit of its place."""
+    if theirs is None or row.intent.what == "create" or row.intent.applied(theirs) == theirs:
+        return None
+    return "a later edit replaces it" if row.id < newest else "somebody else has given what it takes"
+
+
 class Names:
     """The names of places in messages: the site's name if a person or a file gave one, and the number."""
 

@@ -207,3 +207,17 @@ def test_a_sync_tells_that_a_colleague_has_given_a_block_that_waits_to_be_sent(p
         person("outbox", "drop", 3)
     person.pushes_for_all_to_see()
     assert person.looks_up("10.2.0.1") == [-2 if block == "10.2.0" else -1]
+
+
+def test_an_undo_of_a_create_says_that_it_takes_a_colleagues_change_along(person: Person) -> None:
+    locid = person.creates("10.1.0.0/24", city="Bonn", latitude=50.123456789)
+    person("custom", "update", locid, "--city", "Ulm")
+    person("outbox", "drop", 3)
+    person.pushes_for_all_to_see()
+    person("custom", "undo", "--last", 3)
+    assert "delete geolocation" in person.said
+    assert "goes with" not in person.said, "nobody has changed it"
+    _changes(person, "10.9.0")
+    person("sync")
+    person("custom", "undo", "--last", 3)
+    assert "geolocation -1 goes with what was changed of it since, by somebody at the service" in person.said

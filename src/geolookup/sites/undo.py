@@ -92,6 +92,14 @@ class _Target:
         added, removed = after.blocks - before.blocks, before.blocks - after.blocks
         self.layer[locid] = Content(values_of(fields), (now.blocks - added) | removed)
 
+    def is_changed(self, locid: int, made: Content, now: Content) -> bool:
+        """True if what we made of a geolocation is not what it is now, in the words of the service."""
+        sent, kept = self.stored.get(locid, ({}, {}))
+        return made.blocks != now.blocks or any(
+            value != made.fields[name] and (sent.get(name), kept.get(name)) != (made.fields[name], value)
+            for name, value in now.fields.items()
+        )
+
     def who(self, locid: int) -> str:
         """The name of a geolocation in messages."""
         name = self.names.get(locid)
@@ -178,9 +186,8 @@ def undo(
         if steps:
             session.steps.undone([each.number for each in steps], by=session.outbox.step, whole=whole)
         after = custom_layer(editor)
-        target.notes += _going(
-            session, steps, {session.local(locid): target.who(locid) for locid in {*before} - {*after}}
-        )
+        gone = {session.local(locid): (locid, content_of(before[locid])) for locid in {*before} - {*after}}
+        target.notes += _going(session, steps, gone, target)
         was_named, names = names, {locid: name for name, locid in editor.sites().items()}
     return Undone(
         changes=made,
@@ -218,15 +225,23 @@ def _drop_lost_deletions(editor: Editor, session: EditSession, places: Iterable[
     return found
 
 
-def _going(session: EditSession, steps: Sequence[Step], gone: Mapping[int, str]) -> list[str]:
-    """Who changed since the steps what an undo deletes: ``gone`` has it by its place, in words."""
+def _going(
+    session: EditSession, steps: Sequence[Step], gone: Mapping[int, tuple[int, Content]], target: _Target
+) -> list[str]:
+    """Who changed since the steps what an undo deletes: ``gone`` has its number and what it was, by its place."""
     newest = max((line.number for step in steps for line in step.changes), default=0)
-    found = {place: [line.who for line in session.steps.lines(after=newest, place=place)] for place in gone}
-    return [
-        f"{gone[place]} goes with what was changed of it since, by {', '.join(dict.fromkeys(who))}"
-        for place, who in found.items()
-        if newest and who
-    ]
+    notes = []
+    for place, (locid, was) in gone.items() if newest else ():
+        later = session.steps.lines(after=newest, place=place)
+        own = [line for step in steps for line in step.changes if line.place == place]
+        made = [line.after for line in (*own, *later) if line.after is not None]  # or an edit was dropped
+        who = [line.who for line in later]
+        who += ["somebody at the service"] if all(target.is_changed(locid, each, was) for each in made) else []
+        if who:
+            notes.append(
+                f"{target.who(locid)} goes with what was changed of it since, by {', '.join(dict.fromkeys(who))}"
+            )
+    return notes
 
 
 def _put_vrfs_back(session: EditSession, steps: Sequence[Step], notes: list[str]) -> list[str]:

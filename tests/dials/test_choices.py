@@ -236,3 +236,30 @@ def test_what_an_unanswered_deletion_shall_leave_as_it_is_there_stays(person: Pe
         assert person.looks_up("10.1.0.1") == [-1]
     person("push", *(how.split() if how.startswith("--") else []))
     assert person.upstream.places == {-1: fewer}
+
+
+@pytest.mark.parametrize("when", ["never", "before", "after"])
+@pytest.mark.parametrize("choice", ["adopt", "retry", "drop"])
+def test_a_create_that_was_refused_after_the_work_can_be_decided_with_an_edit_behind_it(
+    person: Person, when: str, choice: str
+) -> None:
+    locid = person.creates("10.1.0.0/24")
+    if when == "before":
+        person("custom", "update", locid, "--dmacode", "9")
+    person.upstream.faults = ["refused after"]
+    person("push", exits=3)
+    if when == "after":
+        person("custom", "update", locid, "--dmacode", "9")
+    settle()
+    person("sync", exits=3)
+    assert "`geolookup outbox adopt 1 -1` says that -1 is it" in person.said
+    person("outbox", choice, 1, *([-1] if choice == "adopt" else []))
+    person("push")
+    person("push")
+    assert "nothing left over" in person.said
+    if choice == "drop":
+        assert person.there == {-1: ("Berlin", [])}
+        return
+    made = -2 if choice == "retry" else -1
+    assert person.there == {-1: ("Berlin", []), made: ("Berlin", ["10.1.0.0"])}
+    assert person.upstream.places[made].as_fields()["dmacode"] == ("" if when == "never" else "9")

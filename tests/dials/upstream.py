@@ -75,7 +75,8 @@ class Upstream:
     ``faults`` say what the next writes meet, whatever the dials are: "" nothing, "before", "after" and "error" a lost
     answer, "conflict" 409 and "not found" 404 after the work, "as -7" an answer that names this number after the work,
     "busy" 429 before it, "busy after" 429 after it, "later" a yes at once and the work at `settle`, "after later" a
-    lost answer and the work at `settle`, "missing" 404 of a replica that is behind, "refused" 422 before the work.
+    lost answer and the work at `settle`, "missing" 404 of a replica that is behind, "refused" 422 before the work,
+    "refused after" 422 after it.
     ``log`` has every write that was applied, ``lists`` how many complete lists were answered, ``requests`` how many
     requests came.
     `handle` is the whole of its interface for clients; colleagues act by the methods named so.
@@ -274,6 +275,8 @@ class Upstream:
             return _problem(500, "oops")
         if how == "busy after":
             return _busy(3600)
+        if how == "refused after":
+            return _problem(422, "refused")
         if how == "denied after":
             return _problem(401, "unauthorized")
         if how == "conflict":

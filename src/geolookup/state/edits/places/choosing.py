@@ -51,8 +51,8 @@ def offered(hold: Hold) -> tuple[Choice, ...]:
 
 
 def chosen(place: Place, hold: Hold, choice: Choice) -> Place:
-    """A place after a person's choice about it: what is open next is sent by the next push."""
-    return put_back(_chosen(place, hold, choice))
+    """A place after a person's choice about it: what is open next is sent by the next push, refused before or not."""
+    return put_back(replace(_chosen(place, hold, choice), refused=None))
 
 
 def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
@@ -82,7 +82,7 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
         case "anew":
             return anew(place)
         case "retry" if hold.reason == "refused":
-            return replace(place, refused=None, doubted=False)
+            return replace(place, doubted=False)
         case "retry" if hold.reason == "doubted":  # a person knows now what is there
             again = replace(rebased(place, hold.theirs), doubted=False)
             back = frozenset() if hold.theirs is None else others_missing(place, hold.theirs)
@@ -90,7 +90,7 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
         case "retry":
             return anew(place) if hold.theirs is None else _restored(place, hold.theirs)
         case "drop" if hold.reason == "refused":
-            return replace(place, refused=None, intents=without(place.intents, _refused(place)))
+            return replace(place, intents=without(place.intents, _refused(place)))
         case "drop" if hold.reason == "not shown" and hold.theirs is not None:
             said_yes = [request for request in place.requests if request.known]
             left = tuple(each for each in place.intents if not any(request.concerns(each) for request in said_yes))

@@ -8,7 +8,17 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from geolookup.state.edits.places.likeness import Forms, may_be_stored
-from geolookup.state.edits.places.place import Content, Intent, Place, Request, Values, lacked, made_against, taken_by
+from geolookup.state.edits.places.place import (
+    Content,
+    Intent,
+    Place,
+    Request,
+    Values,
+    lacked,
+    made_against,
+    taken_by,
+    target,
+)
 from geolookup.state.edits.places.reconcile import (
     Done,
     Hold,
@@ -463,12 +473,12 @@ def _bound(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) -
             found[place.id] = replace(place, number=None, lost=place.number or place.lost, requests=said_yes)
     for place in places:
         if place.id in found and _waits_to_be_created(place):
-            values = next(intent for intent in place.intents if intent.what == "create").values
             given = {intent.new for intent in place.intents}
             numbers = [
                 number
-                for number in (matching.appeared(place, values) if place.id in matching.before else ())
-                if forms.same(values, listed[number].values)
+                for sent in (_may_be_sent(place) if place.id in matching.before else ())
+                for number in matching.appeared(place, sent)
+                if forms.same(sent, listed[number].values)
                 and listed[number].blocks <= given
                 and number not in matching.born
                 and not matching.is_pending(number)
@@ -560,6 +570,12 @@ def _waits_to_be_created(place: Place) -> bool:
     """True if a create was never sent from here: another copy of these edits may have sent it."""
     is_wanted = any(intent.what == "create" for intent in place.intents)
     return place.number is None and is_wanted and place.creating is None
+
+
+def _may_be_sent(place: Place) -> dict[Values, None]:
+    """All values that a create may have sent, from another copy of these edits, or from here though it was refused."""
+    states = (target(place.intents[:count], None) for count in range(1, len(place.intents) + 1))
+    return dict.fromkeys(state.values for state in states if state is not None)
 
 
 def _is_looked_for(place: Place, listed: Mapping[int, Content], forms: Forms) -> bool:

@@ -16,7 +16,9 @@ MEANINGS = {
     "twice": "some creates are applied twice",
     "lie": "some answers to a create name another number",
     "conflict": "some writes are applied and answered with 409",
+    "refuses": "some writes are applied and answered with 422",
     "throttled": "some writes are answered with 429, before or after the work was done",
+    "renumbers": "the service moves, and all its geolocations have other numbers then, or each other's",
     "pieces": "a list mixes rows of different moments",
     "colleagues": "colleagues create like places, and change and delete ours",
     "clock": "the wall clock jumps either way",
@@ -61,12 +63,13 @@ class Dials:
     twice: float = 0.0
     lie: float = 0.0
     conflict: float = 0.0
+    refuses: float = 0.0
     throttled: float = 0.0
     keys: bool = False
 
     def quiet(self) -> "Dials":
         """The same service on a good day: what it always does stays, what happens at times does not."""
-        return replace(self, lost=0.0, twice=0.0, lie=0.0, conflict=0.0, throttled=0.0)
+        return replace(self, lost=0.0, twice=0.0, lie=0.0, conflict=0.0, refuses=0.0, throttled=0.0)
 
     def stored(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """What the service makes of the eight fields. What it has stored, it stores again as it is."""
@@ -122,7 +125,7 @@ def turned(names: frozenset[str], random: Random) -> Dials:
         dials = replace(dials, pieces_s=random.choice([2.0, 5.0, 20.0]))
     if "reuse" in names:
         dials = replace(dials, reuse=True)
-    for name in ("twice", "lie", "conflict", "throttled"):
+    for name in ("twice", "lie", "conflict", "refuses", "throttled"):
         if name in names:
             dials = replace(dials, **{name: random.choice([0.1, 0.3])})
     return dials

@@ -393,3 +393,35 @@ def test_two_branches_in_a_town_whose_numbers_are_exchanged_after_a_lost_answer_
     assert left == [other]
     (moved,) = (place for place in person.upstream.places.values() if place.as_fields()["areacode"] == "1")
     assert ("10.3.0.0", "10.3.0.255") in moved.blocks
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_numbers_that_are_exchanged_before_a_list_has_shown_them_tell_nothing_of_how_the_service_stores(
+    person: Person, first: int
+) -> None:
+    codes = ["", "013"] if first == 0 else ["013", ""]
+    places = {code: person.creates(areacode=code) for code in codes}
+    person("push")
+    settle()
+    there = person.upstream.places
+    person.upstream.fail_over({-1: there[-2], -2: there[-1]})
+    person("custom", "add-block", places[""], "10.1.0.0/24")
+    person("push")
+    assert "does not keep" not in person.said
+    found = sorted((place.as_fields()["areacode"], len(place.blocks)) for place in person.upstream.places.values())
+    assert found == [("", 1), ("013", 0)]
+
+
+def test_a_block_that_is_moved_after_a_push_learned_new_numbers_is_not_answered_under_the_old_ones(
+    person: Person,
+) -> None:
+    locid = person.creates("10.1.0.0/24")
+    person("push")
+    person("sync")
+    person.upstream.fail_over({-7: person.upstream.places[-1]})
+    settle()
+    person("custom", "add-block", locid, "10.2.0.0/24")
+    person("push")
+    assert "has another number at the service: it was -1" in person.said
+    person("custom", "remove-block", locid, "10.1.0.0/24")
+    assert person.looks_up("10.1.0.1", "10.2.0.1") == [1, -7]

@@ -5,7 +5,7 @@ import json
 import math
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -24,6 +24,8 @@ _DEFAULT = {
     **dict.fromkeys(("latitude", "longitude")),
     "ipblocks": [{"startip": "0.0.0.0", "endip": "255.255.255.255", "startipnum": 0, "endipnum": 2**32 - 1}],
 }
+#: Below this are the numbers of what was gone when all others got new ones.
+_GONE = -100_000
 _FILTERS = ("country", "region", "city", "postalcode")
 
 
@@ -138,6 +140,27 @@ class Upstream:
             self._places, self._late = dict(places), []
             self._changed()
 
+    def number_anew(self) -> dict[int, int]:
+        """Go on as a machine of the service that was filled anew: the new number of each geolocation by the old.
+
+        The log and the keys have the new numbers then, too; what is gone has numbers of its own.
+        """
+        with self._lock:
+            self._land(everything=True)
+            old = sorted(self._places)
+            fresh = [self._last - 1 - at for at in range(len(old))]
+            now = dict(zip(old, self._random.choice([self._random.sample(old, len(old)), fresh]), strict=True))
+            self._last = min([self._last, *now.values()])
+            gone = {write.locid for write in self.log if write.locid > _GONE} - {*old}
+            least = min([_GONE, *(write.locid for write in self.log)])
+            all_ = now | {locid: least - 1 - at for at, locid in enumerate(sorted(gone))}
+            self._places = {all_[locid]: place for locid, place in self._places.items()}
+            self.makers = {all_[locid]: self.makers[locid] for locid in old}
+            self._keys = {key: all_.get(locid, locid) for key, locid in self._keys.items()}
+            self.log = [replace(write, locid=all_.get(write.locid, write.locid)) for write in self.log]
+            self._changed()
+            return now
+
     # What colleagues do
 
     def colleague_creates(self, fields: Mapping[str, Any], blocks: Iterable[Ends] = (), *, who: str) -> int:
@@ -241,6 +264,8 @@ class Upstream:
         answer = apply()
         if answer.status >= 400:
             return answer
+        if self.dials.refuses and self._random.random() < self.dials.refuses:
+            return _problem(422, "refused")
         if what == "create" and self._random.random() < self.dials.twice:
             answer = apply()
         if what in ("create", "create_block") and self._random.random() < self.dials.conflict:

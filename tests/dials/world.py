@@ -129,6 +129,7 @@ class World:
             "row": [(self._damage_a_row, 2)],
             "copied": [(self._copy_state, 2)],
             "reuse": [(self._delete, 3)],
+            "renumbers": [(self._service_moves, 2)],
         }
         for name in sorted(self.names & set(more)):
             steps += more[name]
@@ -293,6 +294,13 @@ class World:
         address = f"172.16.{self._number % 250}.{self._number // 250}"
         fields = {**self._fields(), "areacode": f"c{self._number}"}  # a branch in the same town, never equal in all
         self.upstream.colleague_creates(fields, [(address, address)], who="colleague")
+
+    def _service_moves(self, _machine: Machine) -> None:
+        """The service moves once nothing is under way, and numbers anew; persons know what they were told of."""
+        self.time.sleep(SETTLE_S + 1)
+        now = self.upstream.number_anew()
+        for machine in self.machines:
+            machine.told |= {now[number] for number in machine.told & now.keys()}
 
     def _colleague_changes(self, _machine: Machine) -> None:
         """A colleague changes, deletes, or gives a block to a place of ours."""

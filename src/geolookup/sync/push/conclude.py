@@ -279,11 +279,16 @@ def _learn(
         mine = any(may_be_stored(values, found) for values in unknown)
         return bool(alike[create.values]) or mine or any(is_new(kept, number) for number in near)
 
-    elsewhere = {values: number for number, values in others.items()}
+    was = {kept.place.number: {each.values for each in kept.place.was()} for kept in places}
+    elsewhere = {
+        content.values: number
+        for number, content in contents.items()
+        if number not in ours or content.values not in was.get(number, {content.values})
+    }
     for kept in places:
         place = kept.place
         content = None if place.number is None else contents.get(place.number)
-        # What was created is rather there, if just that is there under a number that is nothing of ours.
+        # What was created is rather there, if just that is under a number that was nothing of ours, or was not so.
         if made := [each.values for each in place.requests if each.what == "create" and each.values in elsewhere]:
             if is_new(kept, elsewhere[made[-1]]):
                 forms.learn(made[-1], made[-1])  # whether it was answered or not

@@ -154,7 +154,7 @@ class Ledger:
         seen = kept.seen if counter is None else counter
         before = kept.before if before is None else before
         if kept.former is not None and place.number not in (None, kept.former):
-            self._leave_behind(kept.former, kept.place.baseline or kept.last, seen)
+            self._leave_behind(kept, seen)
         gone = place.lost or (None if place.number is not None else kept.former)
         is_over = place.number is None and place.baseline is None and not (place.intents or place.requests)
         *_, newest = kept.last, *kept.place.was()
@@ -175,17 +175,18 @@ class Ledger:
         """Part a place that is to be made anew from the number that it had, in lists up to that with a counter."""
         if kept.former is None:
             return kept
-        self._leave_behind(kept.former, kept.place.baseline or kept.last or kept.place.acknowledged, seen)
+        self._leave_behind(kept, seen)
         update(self.database, "places", kept.place.id, {"number": None, "lost": None})
         return replace(kept, gone=None, place=replace(kept.place, number=None, lost=None))
 
-    def _leave_behind(self, number: int, was: Content | None, seen: int) -> None:
-        """Leave a place that is over behind under a number that ours has no more since the list with that counter:
+    def _leave_behind(self, kept: Kept, seen: int) -> None:
+        """Leave a place that is over behind under the number that ours has no more since the list with that counter:
         older lists have it there, and that it is there again is told.
         """
+        was = kept.place.baseline or kept.last or kept.place.acknowledged
         if was is not None:
-            left = {"id": self.outbox.next_provisional(), "lost": number, "last": column("last", was), "seen": seen}
-            insert(self.database, "places", left)
+            left = {"lost": kept.former, "last": column("last", was), "seen": seen}
+            insert(self.database, "places", {"id": self.outbox.next_provisional(), **left})
 
     def _with_requests(self, kept: Kept, place: Place, counter: int | None) -> tuple[Place, list[Request]]:
         """Write the requests of a place: it, with the ids of the new ones, and those that are about to leave."""

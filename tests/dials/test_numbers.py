@@ -412,10 +412,13 @@ def test_numbers_that_are_exchanged_before_a_list_has_shown_them_tell_nothing_of
     assert found == [("", 1), ("013", 0)]
 
 
+@pytest.mark.parametrize("later", [False, True])
 def test_a_block_that_is_moved_after_a_push_learned_new_numbers_is_not_answered_under_the_old_ones(
-    person: Person,
+    person: Person, later: bool
 ) -> None:
-    locid = person.creates("10.1.0.0/24")
+    locid = person.has("10.1.0.0/24") if later else person.creates("10.1.0.0/24")
+    if later:
+        person("custom", "replace-block", locid, "10.1.0.0/24", "10.3.0.0/24")
     person("push")
     person("sync")
     person.upstream.fail_over({-7: person.upstream.places[-1]})
@@ -423,5 +426,23 @@ def test_a_block_that_is_moved_after_a_push_learned_new_numbers_is_not_answered_
     person("custom", "add-block", locid, "10.2.0.0/24")
     person("push")
     assert "has another number at the service: it was -1" in person.said
-    person("custom", "remove-block", locid, "10.1.0.0/24")
-    assert person.looks_up("10.1.0.1", "10.2.0.1") == [1, -7]
+    person("custom", "remove-block", locid, "10.3.0.0/24" if later else "10.1.0.0/24")
+    assert person.looks_up("10.1.0.1", "10.3.0.1", "10.2.0.1") == [1, 1, -7]
+
+
+def test_a_create_that_no_list_has_shown_does_not_keep_the_number_of_what_moved_there(person: Person) -> None:
+    person.has("10.1.0.0/24")
+    person.creates(postalcode="10033")
+    person("push")
+    settle()
+    there = person.upstream.places
+    person.upstream.fail_over({-1: there[-2], -2: there[-1]})
+    person("sync")
+    assert "Berlin (-2) has another number at the service: it was -1" in person.said
+    person("custom", "update", -1, "--dmacode", "9")
+    person("push")
+    found = {number: place.as_fields() for number, place in person.upstream.places.items()}
+    assert {number: (fields["postalcode"], fields["dmacode"]) for number, fields in found.items()} == {
+        -1: ("10033", "9"),
+        -2: ("", ""),
+    }

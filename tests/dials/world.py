@@ -33,6 +33,8 @@ TOWNS = [
 ]
 #: How many pushes anything may take to come to its end, with time to settle between them.
 _PATIENCE = 8
+#: A sync that lacks more custom geolocations asks a person whether it is so.
+_FEW = 10
 _LONGEST_STORY = 200
 
 
@@ -297,6 +299,8 @@ class World:
 
     def _service_moves(self, _machine: Machine) -> None:
         """The service moves once nothing is under way, and numbers anew; persons know what they were told of."""
+        if len(self.upstream.places) > _FEW:
+            return
         self.time.sleep(SETTLE_S + 1)
         now = self.upstream.number_anew()
         for machine in self.machines:

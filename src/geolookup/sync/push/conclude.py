@@ -180,9 +180,8 @@ def _tell_again(
 def _tell_back(kept: Kept, place: Place, names: Names, findings: Findings) -> None:
     """Tell that a place which was gone is there again, or that it has another number."""
     was_gone = kept.last is not None or (kept.hold is not None and kept.hold.reason == "gone")
-    if place.number is None or not (
-        was_gone or (kept.place.number not in (None, place.number) and not kept.place.requests)
-    ):
+    has_moved = kept.place.number not in (None, place.number) and kept.place.creating is None  # see `_tell_misnamed`
+    if place.number is None or not (was_gone or has_moved):
         return
     who = names.of(replace(kept, place=place))
     is_there = f"{who} is at the service again" if was_gone else _moved(who, kept.place.number)

@@ -183,8 +183,9 @@ class Ledger:
         """Leave a place that is over behind under the number that ours has no more since the list with that counter:
         older lists have it there, and that it is there again is told.
         """
-        was = kept.place.baseline or kept.last or kept.place.acknowledged
-        if was is not None:
+        had = [each for each in (kept.last, *kept.place.was()) if each is not None]
+        if had:  # such a list may have it as it was at any moment
+            was = replace(had[-1], blocks=had[-1].blocks.union(*(each.blocks for each in had)))
             left = {"lost": kept.former, "last": column("last", was), "seen": seen}
             insert(self.database, "places", {"id": self.outbox.next_provisional(), **left})
 

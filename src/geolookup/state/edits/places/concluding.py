@@ -301,6 +301,11 @@ def _numbered_anew(places: Sequence[Place], matching: Matching) -> list[Place]:
         """True if a number shows what the place that had it was, or was to be."""
         return listed[number] in ours.get(number, ())
 
+    def gives_way(place: Place) -> bool:
+        """True if a create was answered with a number that shows the blocks of something else: it is looked for."""
+        shown = None if place.creating is None or place.number is None else listed.get(place.number)
+        return shown is not None and not any(shown.blocks & was.blocks for was in place.was()) and bool(shown.blocks)
+
     found = []
     for place in places:
         number = place.number if place.creating is None and not place.deleted else None
@@ -315,7 +320,7 @@ def _numbered_anew(places: Sequence[Place], matching: Matching) -> list[Place]:
             place = replace(place, number=others[0], refused=None) if len(others) == 1 else place
         found.append(place)
     while True:  # one that stays may be in the way of another one
-        owners, moved = Counter(place.number for place in found), found
+        owners, moved = Counter(place.number for place in found if not gives_way(place)), found
         found = [was if owners[now.number] > 1 else now for was, now in zip(places, moved, strict=True)]
         if found == moved:
             return found

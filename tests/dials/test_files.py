@@ -12,6 +12,7 @@ import pytest
 
 from geolookup.state.base import clock, marks
 from geolookup.state.base.marks import Begun
+from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.publishing.directory import StateDirectory
 from tests.dials.dials import Dials
@@ -655,3 +656,23 @@ def test_a_drop_of_what_a_restore_put_in_doubt_keeps_the_edits_since(person: Per
     person("outbox", "drop", 3)
     person("push")
     assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.2.0.0"])}
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 1), (3, 2), (4, 3)])
+def test_an_editor_that_was_open_goes_on_with_the_state_that_was_restored(
+    person: Person, home: str, tmp_path: Path, before: int, after: int
+) -> None:
+    """Counters go on from where they were: the editor must not take what was replaced for the same."""
+    here, there = person.has("10.1.0.0/24"), person.has("10.4.0.0/24", city="Ulm")
+    person("state", "backup", tmp_path / "backup")
+    editor = Editor(home)
+    for number in range(before):
+        editor.update(here, region=f"taken back {number}")
+    person("state", "restore", tmp_path / "backup", "--replace", exits=3)
+    for number in range(after):
+        person("custom", "add-block", there, f"10.7.{number}.0/24")
+    editor.update(here, city="Bonn")
+    for which in (editor, Editor(home)):
+        found = {laid.place.city: laid.place for laid in which.custom()}
+        assert (found["Bonn"].region, len(found["Ulm"].ipblocks)) == ("", 1 + after)
+    assert person.looks_up("10.1.0.1", *(f"10.7.{number}.1" for number in range(after))) == [-1] + [-2] * after

@@ -63,11 +63,20 @@ class Lists:
 
 
 class Left(NamedTuple):
-    """The layer that a session left or found: as it was published, and with the edits up to ``head``."""
+    """The layer that a session left or found, and the overlay that it was found with; with the edits up to ``head``.
+
+    A state that is restored counts again from where it was: the digest tells its overlays from those that it replaced.
+    """
 
     sequence: int
+    sha256: str
     head: int
     layer: dict[int, Laid]
+
+    @classmethod
+    def of(cls, current: Current, head: int, layer: dict[int, Laid]) -> "Left":
+        """A layer by what is published with it."""
+        return cls(current.sequence, str(current.overlay_file["sha256"]), head, layer)
 
 
 class _HistoryLine(msgspec.Struct):
@@ -100,7 +109,7 @@ class EditSession:
         self.changed = False
         self._current = current
         self._lists = lists
-        is_same = left is not None and (left.sequence, left.head) == (current.sequence, self.outbox.head)
+        is_same = left is not None and left == Left.of(current, self.outbox.head, left.layer)
         self._layer = dict(left.layer) if left is not None and is_same else None
         #: True if this session had to lay the layer.
         self.has_laid = False

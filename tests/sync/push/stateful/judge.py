@@ -128,7 +128,8 @@ class Judge:
                 found = geo.match(address)
                 assert found is not None
                 expected = winner(layer, parse(address)[1])
-                if {found.geolocation.locid, expected} & {*memory.spoilt_before_it_was_listed.values()}:
+                numbers = {found.geolocation.locid, spoken.get(found.geolocation.locid), expected}
+                if numbers & {*memory.spoilt_before_it_was_listed.values()}:
                     continue  # made unlike what we created before a list had it: ours until a conclusive list
                 if found.geolocation.locid in memory.adopted_by_person - memory.pulled.keys():
                     continue  # a person says that it is what was created here: so it is shown until the next pull

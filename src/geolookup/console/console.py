@@ -91,14 +91,19 @@ class _LayerCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._found: tuple[object, CustomLayer] | None = None
-        #: By its name each VRF as an edit left it: its revision, its places and their time zones, by their names.
+        #: By its name each VRF as an edit left it: its revision, its places and their time zones, by their names;
+        #: and the file that they are from.
         self._vrfs: dict[str, tuple[int, dict[str, Geolocation], dict[str, str]]] = {}
+        self._file = 0
 
     def get(self, directory: StateDirectory, editor: Editor) -> CustomLayer:
         """The layer as it is now."""
         with self._lock:
             key = (directory.require_current().sequence, directory.edits.stamp())
             if self._found is None or self._found[0] != key:
+                file, *_ = directory.edits.stamp()[0] or (0,)
+                if file != self._file:  # a state that is restored counts again from where it was
+                    self._vrfs, self._file = {}, file
                 with editor.rehearsal():
                     laid, gone, sites = editor.custom(), editor.gone(), editor.sites()
                     edits = editor.sessions.ask(lambda session: {each: session.outbox.count(each) for each in State})

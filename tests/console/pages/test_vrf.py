@@ -1,10 +1,16 @@
 """The page Look up in a routing domain (VRF)."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from geolookup.console.console import Console
+from geolookup.settings.table import Settings
+from geolookup.state.publishing import archive
+from geolookup.state.publishing.directory import StateDirectory
+from tests.support.data.states import place, publish
 from tests.support.users.running_console import RunningConsole, Visitor, hidden
 
 
@@ -201,3 +207,15 @@ def test_the_history_names_the_site_of_a_vrf_and_leads_to_its_page(console: Runn
     assert f'<a href="/custom/{locid}">Hall 7 of the VRF CUST-H</a>' in text
     assert "site created" in text
     assert mine.get(f"/custom/{locid}").status_code == 200
+
+
+def test_sites_of_vrfs_are_those_of_the_state_that_was_restored(home: str, tmp_path: Path) -> None:
+    publish(home, [place(1, "8.8.8.0/24")])
+    console, file = Console(Settings, home=home), str(tmp_path / "backup.tar.gz")
+    console.editor().put_vrf_place("CUST-A", "store", country="NL", city="Leiden", blocks=["10.30.0.0/24"])
+    archive.backup(StateDirectory(home), file)
+    for city, edits in (("Utrecht", 2), ("Delft", 1)):  # a restore counts as one
+        for blocks in (["10.20.0.0/25"], ["10.20.0.0/24"])[-edits:]:
+            console.editor().put_vrf_place("CUST-A", "office", country="NL", city=city, blocks=blocks)
+        assert {laid.place.city for laid in console.layer().of_vrfs} == {"Leiden", city}
+        archive.restore(file, home, replace=True)

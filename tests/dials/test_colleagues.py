@@ -221,3 +221,24 @@ def test_an_undo_of_a_create_says_that_it_takes_a_colleagues_change_along(person
     person("sync")
     person("custom", "undo", "--last", 3)
     assert "geolocation -1 goes with what was changed of it since, by somebody at the service" in person.said
+
+
+@pytest.mark.parametrize("choice", ["retry", "drop"])
+def test_a_field_that_was_emptied_before_the_create_and_a_colleague_filled_in_is_asked_about(
+    person: Person, choice: str
+) -> None:
+    """A create with an empty field says nothing of it: so nothing was promised, and nothing is left to be sent."""
+    person("custom", "update", person.creates("10.1.0.0/24"), "--city", "")
+    person("push")
+    _changes(person, city="Ulm")
+    settle()
+    person("sync", exits=3)
+    assert "the service has changed geolocation (-1) since the edit was made" in person.said
+    person("outbox", choice, 3)
+    person("push")
+    settle()
+    person("sync")
+    city = {"retry": "", "drop": "Ulm"}[choice]
+    assert person.there == {-1: (city, ["10.1.0.0"])}
+    shown = json.loads(person("lookup", "10.1.0.1", "--format", "ndjson"))
+    assert shown["city"] == city

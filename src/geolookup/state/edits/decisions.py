@@ -57,7 +57,10 @@ def _choose(session: EditSession, row: OutboxRow, kept: Kept, hold: Hold, choice
         kept = session.ledger.of(kept.place.id)
     along = min((intent.id for intent in place.intents), default=row.id)
     rewritten = session.ledger.rewrite(
-        kept, place, gone=f"it went along with edit {along}" if what == "retry" else None
+        kept,
+        place,
+        gone=f"it went along with edit {along}" if what == "retry" else None,
+        theirs=hold.theirs if choice == "mine" else None,
     )
     if choice == "retry" and hold.reason == "not shown" and hold.theirs is not None:
         session.ledger.note_stored(rewritten, hold.theirs)  # if that is there again, it is how the service stores it

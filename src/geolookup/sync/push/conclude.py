@@ -373,7 +373,7 @@ def _way(name: str, sent: Any, stored: Any) -> str:
 
 def _write(ledger: Ledger, kept: Kept, place: Place, hold: Any, start: Start, names: Names, findings: Findings) -> None:
     counter = start.mark.counter
-    if hold is not None and hold.reason == "conflict" and kept.hold is None:
+    if hold is not None and hold.reason == "conflict" and kept.hold is None and kept.pending:
         hold = None  # a push looks again, and decides
     is_new = place.number is None and all(row.never_sent for row in kept.rows.values())
     if hold is None and kept.hold is None and place == kept.place and (is_new or not kept.rows):

@@ -282,8 +282,11 @@ class Ledger:
         place = replace(kept.place, requests=(*kept.place.requests, *other.place.requests))
         return replace(kept, place=place, rows=rows)
 
-    def rewrite(self, kept: Kept, place: Place, *, gone: str | None = None) -> Kept:
-        """Write the edits of a place as a choice has made them: changed, added, or given up (``gone`` says why)."""
+    def rewrite(self, kept: Kept, place: Place, *, gone: str | None = None, theirs: Content | None = None) -> Kept:
+        """Write the edits of a place as a choice has made them: changed, added, or given up (``gone`` says why).
+
+        :param theirs: what the service has, if that is what they are made against now
+        """
         place = self._renumbered(place)
         if place.id != kept.place.id:
             kept = self.of(place.id)
@@ -304,7 +307,7 @@ class Ledger:
         kept, intents = replace(kept, rows=rows), tuple(row.intent for row in rows.values())
         # What was sent, or seen by a list, may be newer than what was pulled.
         counter = self.outbox.mark().counter if kept.place.requests or kept.hold is not None else None
-        return self.save(kept, replace(place, intents=intents), counter=counter)
+        return self.save(kept, replace(place, intents=intents), counter=counter, theirs=theirs)
 
     # Requests
 

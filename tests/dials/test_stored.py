@@ -205,3 +205,21 @@ def test_another_name_of_what_was_created_comes_to_rest_by_one_retry(person: Per
     assert len(person.there) == 2
     person.creates("10.2.0.0/24", city="Köln", latitude=50.937531, longitude=6.960279, postalcode="50667")
     person.pushes_for_all_to_see()  # it is known by now
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_what_was_edited_in_our_words_and_then_deleted_in_those_of_the_service_is_no_conflict(
+    person: Person, blocks: int
+) -> None:
+    person.upstream.dials = Dials(capitals=True)
+    locid = person.creates(*["10.1.0.0/24", "10.3.0.0/24"][:blocks])
+    person("push")
+    person("sync")
+    person("custom", "remove-block", locid, "10.1.0.0/24")
+    person.creates("10.2.0.0/24", city="Ulm")
+    settle()
+    person("push")
+    assert person.said.count("stores city in other capitals") == 1
+    person("custom", "delete", locid)
+    person("push")
+    assert [city for city, _ in person.there.values()] == ["ULM"]

@@ -270,12 +270,16 @@ class Courier:
             job.looked = job.conclusive or content is not None
 
     def _tell(self, found: Findings) -> None:
-        self._report.warnings += found.warnings
+        self._warn(found.warnings)
         self._report.notices += found.told
         for row, reason in found.over:
             self._log(row, reason)
         for row in found.held:
             self._log(row, row.problem or "")
+
+    def _warn(self, words: Sequence[str]) -> None:
+        """Say what a list, or a look, tells: what both tell, once."""
+        self._report.warnings += [each for each in words if each not in self._report.warnings]
 
     def _log(self, row: OutboxRow, reason: str) -> None:
         """Add an edit's line to the report."""
@@ -415,7 +419,7 @@ class Courier:
             if (stored := learn(job.kept, content, self._forms)) is not None:
                 learned.append(stored)
             job.theirs, job.looked, job.conclusive = content, True, False
-        self._report.warnings += words_of_forms(learned, self._names)
+        self._warn(words_of_forms(learned, self._names))
         failed = [look.answer for look in looks if look.answer is not None]
         self._patience.after(failed)
         if missing and not failed:

@@ -95,9 +95,13 @@ def recognised(place: Place, content: Content, forms: Forms) -> Content:
         for at, sent in request.sets.items():
             if words[at] == sent:
                 values = (*values[:at], sent, *values[at + 1 :])
-    for intent in place.intents:
-        if intent.base is not None:
-            values = forms.as_seen(intent.base.values, values)
+    left = {*range(len(values))}
+    for intent in reversed(place.intents):  # the newest saw it last, be it in the service's own words
+        if left and intent.base is not None:
+            seen = forms.as_seen(intent.base.values, values)
+            known = {at for at in left if seen[at] == intent.base.values[at]}
+            values = tuple(seen[at] if at in known else value for at, value in enumerate(values))
+            left -= known
     return content if values == content.values else replace(content, values=values)
 
 

@@ -33,6 +33,8 @@ TOWNS = [
 ]
 #: How many pushes anything may take to come to its end, with time to settle between them.
 _PATIENCE = 8
+#: While lists show old and new numbers, or their age is not known, nobody can tell whose a number is.
+_SHOW_BOTH = {"lag", "pieces", "reboot"}
 #: A sync that lacks more custom geolocations asks a person whether it is so.
 _FEW = 10
 _LONGEST_STORY = 200
@@ -299,7 +301,7 @@ class World:
 
     def _service_moves(self, _machine: Machine) -> None:
         """The service moves once nothing is under way, and numbers anew; persons know what they were told of."""
-        if len(self.upstream.places) > _FEW:
+        if len(self.upstream.places) > _FEW or self.names & _SHOW_BOTH:
             return
         self.time.sleep(SETTLE_S + 1)
         now = self.upstream.number_anew()

@@ -6,6 +6,7 @@ from geolookup.lookup.engine import GeoLookup
 from geolookup.model.addresses import parse
 from geolookup.model.types import is_provisional
 from geolookup.state.edits.outbox.row import OutboxRow, State
+from geolookup.state.edits.places.reconcile import owed_blocks
 from tests.oracle.outbox_model import laid_over, winner
 from tests.sync.push.stateful.memory import Memory
 from tests.sync.push.stateful.world import World, ends_of
@@ -162,8 +163,9 @@ class Judge:
                     found[number] = there
         # What was acknowledged and is gone stays as a list had it, until a person decides.
         stays = {kept.place.number for kept in places if kept.hold is not None and kept.hold.reason == "not shown"}
+        bound = self._world.numbers()  # what one of ours had may be what another one has since
         for number, counter in newer.items():
-            if number in lost:
+            if number in lost - bound:
                 continue
             if (last := self._last(number, counter, since=0 if number in stays else None)) is not None:
                 found[number] = last
@@ -174,9 +176,9 @@ class Judge:
                 if last is not None:
                     found[kept.place.id] = last
         for kept in places:  # and what a removal took besides, until it is back
-            if kept.place.owed and kept.place.number in found:
+            if kept.place.number in found and (owed := owed_blocks(kept.place)):
                 fields, blocks = found[kept.place.number]
-                found[kept.place.number] = fields, blocks | {(each.startip, each.endip) for each in kept.place.owed}
+                found[kept.place.number] = fields, blocks | {(each.startip, each.endip) for each in owed}
         return found
 
     def _last(self, number: int, counter: int, *, since: int | None) -> Any:

@@ -149,7 +149,9 @@ class World:
         if current is None or not os.path.exists(self.directory.edits.path):
             return {}
         with contextlib.closing(sqlite3.connect(self.directory.edits.path)) as connection:
-            sql = "SELECT coalesce(number, lost), max(seen) FROM places WHERE seen > ? GROUP BY 1"
+            # A decision counts as one, too; of what no list has shown it says nothing.
+            spoken = "seen > ? AND (number IS NULL OR baseline IS NOT NULL)"
+            sql = f"SELECT coalesce(number, lost), max(seen) FROM places WHERE {spoken} GROUP BY 1"
             counter = Begun.of(current.published).counter
             return {number: seen for number, seen in connection.execute(sql, (counter,)) if number is not None}
 

@@ -112,6 +112,21 @@ def test_the_second_of_two_does_not_revert_the_first_by_the_commands(editor: Edi
     assert run("apply", mine, "--keep", "ours").returncode == 2
 
 
+def test_what_both_changed_alike_is_no_conflict_though_the_file_changes_more(editor: Editor, tmp_path: Path) -> None:
+    assert command("custom", "apply", sheet(tmp_path, HEAD + BONN)).returncode == 0
+    mine = str(tmp_path / "mine.csv")
+    assert command("custom", "export", mine).returncode == 0
+    editor.update(editor.sites()["Bonn"], city="Beuel")
+    edited(mine, ",Bonn,,50.73,7.1,", ",Beuel,,50.74,7.2,")
+    assert command("custom", "apply", mine).returncode == 0
+    (laid,) = (each for each in editor.custom() if each.place.locid == editor.sites()["Bonn"])
+    assert (laid.place.city, laid.place.latitude, laid.place.longitude) == ("Beuel", 50.74, 7.2)
+    editor.update(editor.sites()["Bonn"], city="Bad Godesberg")
+    refused = command("custom", "apply", mine).stderr.decode()
+    assert "is Bad Godesberg, and Beuel in the file" in refused
+    assert "latitude" not in refused
+
+
 def test_the_name_of_a_site_is_quoted_in_the_command_that_keeps_it(editor: Editor, tmp_path: Path) -> None:
     assert command("custom", "apply", sheet(tmp_path, HEAD + BONN.replace("Bonn,DE", "L'Aquila,DE"))).returncode == 0
     mine = str(tmp_path / "mine.csv")

@@ -81,12 +81,19 @@ class Conflict:
     labels: tuple[tuple[str, str, str, str], ...] = ()
 
     def columns(self) -> list[tuple[str, str, str, str]]:
-        """What differs: the field, and its text in the three versions."""
+        """The fields that others changed and the file has otherwise, each with its text in the three versions."""
         texts = [_texts(content) for content in (self.base, self.theirs, self.mine)]
         if not self.is_known:
             texts[0] = dict.fromkeys(texts[0], "?")
         rows = [(name, *(each[name] for each in texts)) for name in texts[0]]
-        return [(name, base, theirs, mine) for name, base, theirs, mine in (*self.labels, *rows) if theirs != mine]
+        return [
+            (name, base, theirs, mine) for name, base, theirs, mine in (*self.labels, *rows) if mine != theirs != base
+        ]
+
+    @property
+    def reverts(self) -> bool:
+        """True if the file would take back what others did: they deleted it or the file does, or a field differs."""
+        return self.theirs is None or self.mine is None or bool(self.columns())
 
     def who(self) -> str:
         """Who did what."""
@@ -289,7 +296,8 @@ class Since:
 
         ``former`` is the number that a site of this name had, ``called`` the name and time zone that its place has.
         """
-        found = self._of_content(site, place, former) or self._left(site, place, called)
+        found = self._of_content(site, place, former)
+        found = found if found is not None and found.reverts else self._left(site, place, called)
         if place is None or called is None or place.locid not in self._labels:
             return found
         line, was = self._labels[place.locid]

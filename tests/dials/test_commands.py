@@ -192,13 +192,15 @@ def test_a_create_that_a_push_saw_and_a_colleague_deleted_since_is_kept_until_a_
 
 def test_a_twin_of_a_place_that_was_changed_since_is_told_and_not_taken_for_it(person: Person) -> None:
     locid = person.creates("10.1.0.0/24")
+    person("custom", "rename", locid, "Head office")
     person("push")
     person("custom", "update", locid, "--latitude", "48.1")
     person("push")
     person.upstream.colleague_creates({**ELSEWHERE, **BERLIN}, who="colleague")
     settle()
     person("sync", exits=3)
-    assert "geolookup outbox keep -2" in person.said
+    assert "is the same as Head office (-1) from here" in person.said
+    assert "`geolookup outbox keep -2`" in person.said
     assert person.looks_up("10.1.0.1") == [-1]
 
 

@@ -204,7 +204,7 @@ def test_a_late_twin_of_what_was_created_here_is_reported_by_every_pull(
     assert machine.pull().twins == []
     (ours,) = machine.there()
     late = machine.service.create()
-    expected = [{"locid": late, "twin_of": ours, "edit": 1}]
+    expected = [{"locid": late, "twin_of": ours, "site": None, "edit": 1}]
     assert machine.pull().twins == expected
     unchanged = machine.pull()
     assert (unchanged.outcome, unchanged.twins) == ("unchanged", expected)

@@ -13,6 +13,7 @@ from geolookup.state.base.candidate import Candidate
 from geolookup.state.base.clock import now_text
 from geolookup.state.base.marks import Begun, Start
 from geolookup.state.base.parts import SERVICE
+from geolookup.state.edits.names import SiteNames
 from geolookup.state.edits.outbox.kept import LOST_CREATES
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.outbox import Outbox
@@ -253,11 +254,13 @@ def _look_for_twins(pull: Pull, cache: Cache, report: PullReport) -> None:
     shown = {place.locid: place.place_text() for place in cache.custom()} if report.twins else {}
     for twin in report.twins:
         what = shown[twin["locid"]] or "without a name"
-        of = "a create that was given up" if twin["twin_of"] is None else f"geolocation {twin['twin_of']}"
+        number, site = twin["twin_of"], twin["site"]
+        of = f"{site} ({number})" if site else f"geolocation {number}"
+        of = "a create that was given up" if number is None else of
         report.warnings.append(
             f"geolocation {twin['locid']} ({what}) is the same as {of} from here, or like it, and came with it or "
             "later: a request may have been applied twice. If it is nobody's: "
-            f"geolookup custom delete {twin['locid']}; if it is wanted: geolookup outbox keep {twin['locid']}"
+            f"`geolookup custom delete {twin['locid']}`; if it is wanted: `geolookup outbox keep {twin['locid']}`"
         )
 
 
@@ -265,7 +268,7 @@ def late_twins(directory: StateDirectory, cache: Cache) -> list[dict[str, Any]]:
     """The custom geolocations in a pulled list that a create of this machine may have made in addition to its own.
 
     What was found is told until it is gone, has blocks, is known to be ours, or was dismissed by a person. Each with
-    its ``locid``, the ``twin_of`` (None if the create was given up) and the outbox's ``edit``.
+    its ``locid``, the ``twin_of`` (None if the create was given up), that one's ``site`` and the outbox's ``edit``.
     """
     if not directory.edits.exists():
         return []
@@ -283,8 +286,9 @@ def late_twins(directory: StateDirectory, cache: Cache) -> list[dict[str, Any]]:
         held = Ledger(database, outbox).read("hold IS NOT NULL").values()
         maybe = {number for kept in held for number in kept.may_be}
         dismissed, aliases = outbox.twins.dismissed() | maybe, outbox.aliases()
+        sites = {local: name for name, local in SiteNames(database).locids().items()}
         return [
-            {"locid": locid, "twin_of": aliases.get(outbox.row(edit).locid), "edit": edit}
+            {"locid": locid, "twin_of": aliases.get(made), "site": sites.get(made), "edit": edit}
             for locid, edit in sorted(known.items(), reverse=True)
-            if locid not in dismissed
+            if locid not in dismissed and (made := outbox.row(edit).locid)
         ]

@@ -196,7 +196,10 @@ class PushMachine(RuleBasedStateMachine):
         fields = fields_of(city)
         window_open = self.world.service.in_flight or any(
             row.operation == "create"
-            and (row.state in (State.SENDING, State.UNKNOWN) or (row.state == State.QUEUED and row.attempts))
+            and (
+                row.state in (State.SENDING, State.UNKNOWN)
+                or (row.state in (State.QUEUED, State.HELD) and row.attempts)
+            )
             for row in self.world.rows()
         )
         if window_open or not equal:

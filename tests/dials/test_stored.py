@@ -223,3 +223,15 @@ def test_what_was_edited_in_our_words_and_then_deleted_in_those_of_the_service_i
     person("custom", "delete", locid)
     person("push")
     assert [city for city, _ in person.there.values()] == ["ULM"]
+
+
+def test_what_a_look_told_of_how_the_service_stores_is_known_after_a_list_that_tells_nothing(person: Person) -> None:
+    person.upstream.dials = Dials(digits=2)
+    locid = person.creates("10.1.0.0/24")
+    person("push")
+    person("custom", "delete", locid)
+    person("sync")
+    person.creates("10.2.0.0/24", city="Ulm", latitude=48.4)
+    settle()
+    person("push")
+    assert [city for city, _ in person.there.values()] == ["Ulm"]

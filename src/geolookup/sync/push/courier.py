@@ -145,6 +145,7 @@ class Courier:
 
     def _take(self, ledger: Ledger) -> None:
         """Read every place of which something is open."""
+        ledger.keep_forms(self._forms)
         known = ledger.read(OPEN)
         for place, kept in known.items():
             if place not in self._jobs:
@@ -254,6 +255,7 @@ class Courier:
         self.unmodified = None if freely else start
         with self._ledger() as ledger:
             head = ledger.outbox.head
+            ledger.keep_forms(self._forms)
             found = conclude(ledger, start, listed, self._settings.settle_s, asked_freely=freely)
             if ledger.outbox.head != head:
                 self._take(ledger)
@@ -443,8 +445,7 @@ class Courier:
         try:
             with self._ledger() as ledger:
                 again = self._record(ledger, self._sent)
-                if self._forms.learned:
-                    ledger.keep_forms(self._forms)
+                ledger.keep_forms(self._forms)
                 ready = self._ready(at_once=True) if leaves else []
                 next_ones = [self._next(ledger, job) for job in ready if not job.over]
         except BaseException:

@@ -235,3 +235,19 @@ def test_what_a_look_told_of_how_the_service_stores_is_known_after_a_list_that_t
     settle()
     person("push")
     assert [city for city, _ in person.there.values()] == ["Ulm"]
+
+
+def test_what_was_pushed_just_now_and_stored_otherwise_can_be_deleted_at_once(person: Person) -> None:
+    """A list that is asked for by its fields does not find it, and a complete one is not conclusive yet."""
+    person.upstream.dials = Dials(capitals=True, squeezed=True, digits=2)
+    locid = person.creates("10.1.0.0/24", postalcode="530 1")
+    person("push")
+    person("custom", "remove-block", locid, "10.1.0.0/24")
+    person("custom", "delete", locid)
+    person.creates("10.2.0.0/24", city="Ulm", latitude=48.4)
+    person("push", exits=None)
+    assert "the service has changed" not in person.said
+    settle()
+    person("push")
+    person("push")
+    assert [city for city, _ in person.there.values()] == ["ULM"]

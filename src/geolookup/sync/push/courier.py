@@ -261,6 +261,7 @@ class Courier:
                 self._take(ledger)
             self._forms, self._before = ledger.forms(), None
         self._tell(found)
+        open_ = []
         for job in self._jobs.values():
             job.over = job.over or self._is_held(job)
             if job.looked or not freely:
@@ -270,6 +271,14 @@ class Courier:
             job.conclusive = all(request.settled for request in place.requests)
             job.theirs = content
             job.looked = job.conclusive or content is not None
+            if content is not None and not job.conclusive and is_familiar(place, content, self._forms):
+                open_.append((job, content))
+        self._learn(open_)
+
+    def _learn(self, seen: Sequence[tuple[Job, Content]]) -> None:
+        """Take in how the service stores what it said yes to lately, before a conclusive list tells."""
+        learned = [learn(job.kept, content, self._forms) for job, content in seen]
+        self._warn(words_of_forms([each for each in learned if each is not None], self._names))
 
     def _tell(self, found: Findings) -> None:
         self._warn(found.warnings)
@@ -408,7 +417,7 @@ class Courier:
         self._connections.ask_all(looks, _MOST_S)
         self._report.requests += sum(look.requests for look in looks)
         by_place = {look.place: look for look in looks}
-        missing, learned = False, []
+        missing, seen = False, []
         for job in jobs:
             look = by_place[job.kept.place.id]
             if look.found is None:
@@ -418,10 +427,9 @@ class Courier:
             if not (job.listed or is_familiar(job.kept.place, content, self._forms)):
                 job.listed = self._must_list = True  # a complete list tells whether the service numbers anew
                 continue
-            if (stored := learn(job.kept, content, self._forms)) is not None:
-                learned.append(stored)
+            seen.append((job, content))
             job.theirs, job.looked, job.conclusive = content, True, False
-        self._warn(words_of_forms(learned, self._names))
+        self._learn(seen)
         failed = [look.answer for look in looks if look.answer is not None]
         self._patience.after(failed)
         if missing and not failed:

@@ -228,7 +228,7 @@ class Sessions:
     def _keep(self, session: EditSession, current: Current) -> None:
         """Keep the layer that a session laid and has not edited: the next one need not lay the same edits again."""
         if session.has_laid:
-            self._left = Left.of(current, session.outbox.head, dict(session.layer))
+            self._left = Left(current, session.outbox.head, dict(session.layer))
 
     def _steadily(self, look: Callable[[Current], _T]) -> _T:
         """The answer of ``look``, which is called again if a publish removes what it reads."""
@@ -256,7 +256,7 @@ class Sessions:
             self._left, self.is_behind = None, True
             _log.warning("%s kept, but lookups will not see it until this is repaired: %s", kept, error)
             return
-        self._left, self.is_behind = Left.of(published, head, layer), False
+        self._left, self.is_behind = Left(published, head, layer), False
 
 
 def _here() -> _Here:

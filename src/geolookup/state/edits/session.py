@@ -63,20 +63,11 @@ class Lists:
 
 
 class Left(NamedTuple):
-    """The layer that a session left or found, and the overlay that it was found with; with the edits up to ``head``.
+    """The layer that a session left or found, and what was published with it; with the edits up to ``head``."""
 
-    A state that is restored counts again from where it was: the digest tells its overlays from those that it replaced.
-    """
-
-    sequence: int
-    sha256: str
+    published: Current
     head: int
     layer: dict[int, Laid]
-
-    @classmethod
-    def of(cls, current: Current, head: int, layer: dict[int, Laid]) -> "Left":
-        """A layer by what is published with it."""
-        return cls(current.sequence, str(current.overlay_file["sha256"]), head, layer)
 
 
 class _HistoryLine(msgspec.Struct):
@@ -109,7 +100,7 @@ class EditSession:
         self.changed = False
         self._current = current
         self._lists = lists
-        is_same = left is not None and left == Left.of(current, self.outbox.head, left.layer)
+        is_same = left is not None and left.head == self.outbox.head and _is_same(left.published, current)
         self._layer = dict(left.layer) if left is not None and is_same else None
         #: True if this session had to lay the layer.
         self.has_laid = False
@@ -495,3 +486,8 @@ class EditSession:
         vars(self).pop("_aliases", None)
         decided = {"edit": row.id, "state": str(row.state)}
         self.outbox.record(what, str(state), locid=row.locid, before=decided)
+
+
+def _is_same(one: Current, other: Current) -> bool:
+    """True if both name one overlay: a state that was restored counts again from where it was."""
+    return (one.sequence, one.overlay_file["sha256"]) == (other.sequence, other.overlay_file["sha256"])

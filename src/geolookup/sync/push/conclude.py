@@ -95,7 +95,7 @@ def conclude(
     for part, whole in found.merged.items():
         known[whole] = ledger.merge(known[whole], known[part])
     for place in found.places:
-        _write(ledger, known[place.id], place, found.held.get(place.id), start, names, findings)
+        _write(ledger, known[place.id], place, found.held.get(place.id), start, names, forms, findings)
         _tell_back(known[place.id], place, names, findings)
     twins = dict(found.twins)
     for made, request in ledger.watched():
@@ -371,7 +371,9 @@ def _way(name: str, sent: Any, stored: Any) -> str:
     return f"stores {name} {next((way for way, is_so in ways.items() if is_so), 'otherwise')}"
 
 
-def _write(ledger: Ledger, kept: Kept, place: Place, hold: Any, start: Start, names: Names, findings: Findings) -> None:
+def _write(
+    ledger: Ledger, kept: Kept, place: Place, hold: Any, start: Start, names: Names, forms: Forms, findings: Findings
+) -> None:
     counter = start.mark.counter
     if hold is not None and hold.reason == "conflict" and kept.hold is None and kept.pending:
         hold = None  # a push looks again, and decides
@@ -389,7 +391,8 @@ def _write(ledger: Ledger, kept: Kept, place: Place, hold: Any, start: Start, na
                 ledger.outbox.change(number, stored=stored)
             if row.state != State.DONE:
                 reason = "it is gone already" if place.baseline is None else "the service has it"
-                reason = why_missing(row, place.baseline, max(kept.rows)) or reason
+                theirs = None if place.baseline is None else recognised(kept.place, place.baseline, forms)
+                reason = why_missing(row, theirs, max(kept.rows)) or reason
                 if place.baseline is not None and not row.attempts and row.intent.takes & place.baseline.blocks:
                     reason = "it was given and taken here before it was sent: what the service has is somebody else's"
                 findings.over.append((ledger.outbox.row(number), reason))

@@ -23,7 +23,9 @@ def why_missing(row: OutboxRow, theirs: Content | None, newest: int) -> str | No
     """Why what the service has is not as an edit leaves it, if it is not; ``newest`` is the last edit of its place."""
     if theirs is None or row.intent.what == "create" or row.intent.applied(theirs) == theirs:
         return None
-    return "a later edit replaces it" if row.id < newest else "somebody else has given what it takes"
+    if row.id < newest:
+        return "a later edit replaces it"
+    return "somebody else has given what it takes" if row.intent.takes else None
 
 
 class Names:

@@ -446,3 +446,21 @@ def test_a_create_that_no_list_has_shown_does_not_keep_the_number_of_what_moved_
         -1: ("10033", "9"),
         -2: ("", ""),
     }
+
+
+def test_a_place_that_we_deleted_is_not_in_lookups_though_the_published_list_has_what_a_colleague_made_of_it(
+    person: Person,
+) -> None:
+    locid = person.has("10.1.0.0/24")
+    place = person.upstream.places[-1]
+    fields = tuple({**place.as_fields(), "city": "Ulm"}.values())
+    person("custom", "remove-block", locid, "10.1.0.0/24")
+    person("push")
+    person("custom", "delete", locid)
+    person.upstream.colleague_changes(-1, type(place)(fields, place.blocks), who="colleague")
+    person("sync", exits=None)
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    settle()
+    person("push", exits=None)
+    assert "it is gone already" in person.said
+    assert person.looks_up("10.1.0.1") == [1]

@@ -157,8 +157,7 @@ class Ledger:
             self._leave_behind(kept, seen)
         gone = place.lost or (None if place.number is not None else kept.former)
         is_over = place.number is None and place.baseline is None and not (place.intents or place.requests)
-        *_, newest = kept.last, *kept.place.was()
-        last = newest if is_over else None
+        last = kept.was(by_us=any(intent.what == "delete" for intent in kept.place.intents)) if is_over else None
         now = replace(kept, place=place, hold=hold, seen=seen, before=before, gone=gone, last=last)
         was = kept.members
         changed = {name: column(name, value) for name, value in now.members.items() if value != was[name]}
@@ -183,9 +182,7 @@ class Ledger:
         """Leave a place that is over behind under the number that ours has no more since the list with that counter:
         older lists have it there, and that it is there again is told.
         """
-        had = [each for each in (kept.last, *kept.place.was()) if each is not None]
-        if had:  # such a list may have it as it was at any moment
-            was = replace(had[-1], blocks=had[-1].blocks.union(*(each.blocks for each in had)))
+        if (was := kept.was(by_us=True)) is not None:
             left = {"lost": kept.former, "last": column("last", was), "seen": seen}
             insert(self.database, "places", {"id": self.outbox.next_provisional(), **left})
 

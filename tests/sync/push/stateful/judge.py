@@ -163,9 +163,13 @@ class Judge:
                     found[number] = there
         # What was acknowledged and is gone stays as a list had it, until a person decides.
         stays = {kept.place.number for kept in places if kept.hold is not None and kept.hold.reason == "not shown"}
+        for kept in places:  # of what was never pulled, that is the last list which was conclusive for it
+            number, was = kept.place.number, kept.place.at_service
+            if number in stays - self._memory.pulled.keys() and kept.hold.theirs is None and was is not None:
+                found[number] = was.values, frozenset((each.startip, each.endip) for each in was.blocks)
         bound = self._world.numbers()  # what one of ours had may be what another one has since
         for number, counter in newer.items():
-            if number in lost - bound:
+            if number in lost - bound or number in found:
                 continue
             if (last := self._last(number, counter, since=0 if number in stays else None)) is not None:
                 found[number] = last

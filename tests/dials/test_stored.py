@@ -251,3 +251,17 @@ def test_what_was_pushed_just_now_and_stored_otherwise_can_be_deleted_at_once(pe
     person("push")
     person("push")
     assert [city for city, _ in person.there.values()] == ["ULM"]
+
+
+def test_a_place_without_blocks_whose_field_was_seen_in_two_forms_is_still_itself(person: Person) -> None:
+    person.upstream.dials = Dials(capitals=True, squeezed=True, digits=2, dropped=("dmacode",))
+    locid = person.creates(postalcode="53 111", latitude=52.701, longitude=13.1, dmacode="77")
+    person("push")
+    person("custom", "update", locid, "--region", "c", "--latitude", "52.711", "--longitude", "13.6")
+    settle()
+    person("push")
+    person("custom", "update", locid, "--longitude", "13.1")
+    settle()
+    person("push")
+    assert "something else" not in person.said
+    assert person.upstream.places[-1].as_fields()["longitude"] == 13.1

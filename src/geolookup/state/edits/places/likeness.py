@@ -142,8 +142,8 @@ class Forms:
         return like(sent, found)
 
     def identical(self, sent: Values, found: Values) -> bool:
-        """True if two have the country, the city and the coordinates, which a service may have cut or rounded."""
-        if any(sent[at] != found[at] for at in (_COUNTRY, _CITY)):
+        """True if two have the country and the city, and the coordinates, which a service may have cut or rounded."""
+        if not all(self._same(at, sent, found) for at in (_COUNTRY, _CITY)):
             return False
         ways = () if self._seen and self._is_exact else _WAYS
         return all(sent[at] == found[at] for at in _DEGREES) or any(_is_so(way, sent, found) for way in ways)

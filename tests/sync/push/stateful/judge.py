@@ -165,7 +165,8 @@ class Judge:
         stays = {kept.place.number for kept in places if kept.hold is not None and kept.hold.reason == "not shown"}
         for kept in places:  # of what was never pulled, that is the last list which was conclusive for it
             number, was = kept.place.number, kept.place.at_service
-            if number in stays - self._memory.pulled.keys() and kept.hold.theirs is None and was is not None:
+            is_gone = kept.hold is not None and kept.hold.reason == "not shown" and kept.hold.theirs is None
+            if is_gone and number not in self._memory.pulled and was is not None:
                 found[number] = was.values, frozenset((each.startip, each.endip) for each in was.blocks)
         bound = self._world.numbers()  # what one of ours had may be what another one has since
         for number, counter in newer.items():

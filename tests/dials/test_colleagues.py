@@ -242,3 +242,15 @@ def test_a_field_that_was_emptied_before_the_create_and_a_colleague_filled_in_is
     assert person.there == {-1: (city, ["10.1.0.0"])}
     shown = json.loads(person("lookup", "10.1.0.1", "--format", "ndjson"))
     assert shown["city"] == city
+
+
+def test_a_dropped_edit_takes_nothing_of_a_colleagues_out_of_lookups(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "update", locid, "--dmacode", "9")
+    person("push")
+    person("custom", "update", locid, "--areacode", "1")
+    _changes(person, "10.9.0")
+    person("sync", exits=None)
+    assert person.looks_up("10.1.0.1", "10.9.0.1") == [-1, -1]
+    person("outbox", "drop", 4)
+    assert person.looks_up("10.1.0.1", "10.9.0.1") == [-1, -1]

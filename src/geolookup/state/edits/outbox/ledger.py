@@ -302,8 +302,9 @@ class Ledger:
                 self.outbox.change(number, state=State.DROPPED, problem=words)
         rows = dict(sorted(rows.items()))
         kept, intents = replace(kept, rows=rows), tuple(row.intent for row in rows.values())
-        # What was sent, or seen by a list, may be newer than what was pulled.
-        counter = self.outbox.mark().counter if kept.place.requests or kept.hold is not None else None
+        # What was sent, or seen by a list, may be newer than what was pulled: unless only what is wanted has changed.
+        was, now = (replace(each, intents=(), refused=None) for each in (kept.place, place))
+        counter = self.outbox.mark().counter if was != now and (was.requests or kept.hold is not None) else None
         return self.save(kept, replace(place, intents=intents), counter=counter, theirs=theirs)
 
     # Requests

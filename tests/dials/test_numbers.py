@@ -464,3 +464,40 @@ def test_a_place_that_we_deleted_is_not_in_lookups_though_the_published_list_has
     person("push", exits=None)
     assert "it is gone already" in person.said
     assert person.looks_up("10.1.0.1") == [1]
+
+
+def test_what_a_newer_list_has_is_not_answered_as_an_older_one_has_it_however_much_it_has_changed(
+    person: Person,
+) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "replace-block", locid, "10.1.0.0/24", "10.2.0.0/24")
+    person("custom", "update", locid, "--city", "Ulm", "--latitude", "48.4", "--longitude", "9.99")
+    person("push")
+    settle()
+    person("custom", "add-block", person.creates(city="Bonn"), "10.3.0.0/24")
+    person("push")
+    person("custom", "delete", locid)
+    assert person.looks_up("10.1.0.1", "10.2.0.1") == [1, 1]
+    person("push")
+    assert person.looks_up("10.1.0.1", "10.2.0.1") == [1, 1]
+    settle()
+    person.creates(city="Mainz")
+    person("push")
+    assert person.looks_up("10.1.0.1", "10.2.0.1") == [1, 1], "a list of that push has shown that it is gone"
+
+
+def test_what_has_another_number_is_not_answered_as_an_older_list_has_it_however_it_has_changed(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "replace-block", locid, "10.1.0.0/24", "10.2.0.0/24")
+    person("custom", "update", locid, "--city", "Ulm", "--latitude", "48.4", "--longitude", "9.99")
+    person("push")
+    settle()
+    person("custom", "add-block", person.creates(city="Bonn"), "10.3.0.0/24")
+    person("push")
+    there = person.upstream.places
+    settle()
+    person.upstream.fail_over({-7: there[-1], -8: there[-2]})
+    person("custom", "add-block", locid, "10.4.0.0/24")
+    person("push")
+    assert "has another number at the service: it was -1" in person.said
+    assert person.looks_up("10.1.0.1", "10.2.0.1", "10.4.0.1") == [1, -7, -7]

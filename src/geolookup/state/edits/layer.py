@@ -58,9 +58,13 @@ def lay_over(places: Iterable[Geolocation], ours: Iterable[Kept], forms: Forms, 
         number = kept.gone if place.number is None and listed < kept.seen else place.number
         if number is not None and number in layer:
             found = content_of(layer[number].place)
-            # Of what is over, or to be made anew, that number may be another place's by then, or one more of ours.
-            was = place if place.number is not None else replace(place, baseline=kept.last or place.baseline or content)
-            another = look_at(was, found, forms, conclusive=False).another
+            if place.number is not None:  # a newer list may have ours there, whatever this one has
+                was, is_ours = place, place.baseline is not None
+            else:  # of what is over, or to be made anew, it may be another place's by then, or one more of ours
+                had = kept.last or place.baseline or content
+                was = replace(place, baseline=had)
+                is_ours = had is not None and bool(found.blocks) and found.blocks <= had.blocks
+            another = not (is_ours and listed < kept.seen) and look_at(was, found, forms, conclusive=False).another
             if not another:
                 del layer[number]
             if not another and listed >= kept.since and place.number is not None:

@@ -66,15 +66,10 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
         """The number that it has at the service, or had last."""
         return self.place.number or self.gone
 
-    def was(self, *, by_us: bool) -> Content | None:
-        """All that it was when it is over: an older list may have it with any block that it had.
-
-        Unless that is ``by_us``, just what it was last: so it may be there again, under its name.
-        """
-        had = [each for each in (self.last, *self.place.was()) if each is not None]
-        if not had or not by_us:
-            return had[-1] if had else None
-        return replace(had[-1], blocks=had[-1].blocks.union(*(each.blocks for each in had)))
+    @property
+    def had(self) -> tuple[Content, ...]:
+        """All that it was at the service or was asked to be since a list has shown it, the newest last."""
+        return tuple(each for each in (self.last, *self.place.was()) if each is not None)
 
     @property
     def members(self) -> dict[str, Any]:

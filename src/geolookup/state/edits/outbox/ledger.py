@@ -157,7 +157,7 @@ class Ledger:
             self._leave_behind(kept, seen)
         gone = place.lost or (None if place.number is not None else kept.former)
         is_over = place.number is None and place.baseline is None and not (place.intents or place.requests)
-        last = kept.was(by_us=any(intent.what == "delete" for intent in kept.place.intents)) if is_over else None
+        last = self._last(kept) if is_over else None
         now = replace(kept, place=place, hold=hold, seen=seen, before=before, gone=gone, last=last)
         was = kept.members
         changed = {name: column(name, value) for name, value in now.members.items() if value != was[name]}
@@ -182,9 +182,24 @@ class Ledger:
         """Leave a place that is over behind under the number that ours has no more since the list with that counter:
         older lists have it there, and that it is there again is told.
         """
-        if (was := kept.was(by_us=True)) is not None:
+        if (was := self._ever(kept)) is not None:
             left = {"lost": kept.former, "last": column("last", was), "seen": seen}
             insert(self.database, "places", {"id": self.outbox.next_provisional(), **left})
+
+    def _last(self, kept: Kept) -> Content | None:
+        """What a place was that is over: just as it was last, so it may be there again. What we deleted may not."""
+        if any(intent.what == "delete" for intent in kept.place.intents):
+            return self._ever(kept)
+        return kept.had[-1] if kept.had else None
+
+    def _ever(self, kept: Kept) -> Content | None:
+        """What a place was, with each block that it had, or an edit knows of: an older list may have any of them."""
+        if not kept.had:
+            return None
+        blocks = {block for content in kept.had for block in content.blocks}
+        for intent in (row.intent for row in self.outbox.where("locid = ?", (kept.place.id,))):
+            blocks |= {intent.new} | (set() if intent.base is None else intent.base.blocks)
+        return replace(kept.had[-1], blocks=frozenset(blocks - {None}))
 
     def _with_requests(self, kept: Kept, place: Place, counter: int | None) -> tuple[Place, list[Request]]:
         """Write the requests of a place: it, with the ids of the new ones, and those that are about to leave."""

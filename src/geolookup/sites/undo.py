@@ -236,7 +236,8 @@ def _going(
         own = [line for step in steps for line in step.changes if line.place == place]
         made = [line.after for line in (*own, *later) if line.after is not None]  # or an edit was dropped
         who = [line.who for line in later]
-        who += ["somebody at the service"] if all(target.is_changed(locid, each, was) for each in made) else []
+        if made and all(target.is_changed(locid, each, was) for each in made):
+            who.append("somebody at the service")
         if who:
             notes.append(
                 f"{target.who(locid)} goes with what was changed of it since, by {', '.join(dict.fromkeys(who))}"

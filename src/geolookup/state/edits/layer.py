@@ -58,7 +58,7 @@ def lay_over(places: Iterable[Geolocation], ours: Iterable[Kept], forms: Forms, 
         number = kept.gone if place.number is None and listed < kept.seen else place.number
         if number is not None and number in layer:
             found = content_of(layer[number].place)
-            if place.number is not None:  # a newer list may have ours there, whatever this one has
+            if place.number is not None:  # if a newer list has our place there, this one says nothing of it
                 was, is_ours = place, place.baseline is not None
             else:  # of what is over, or to be made anew, it may be another place's by then, or one more of ours
                 had = kept.last or place.baseline or content

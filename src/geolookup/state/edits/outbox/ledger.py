@@ -187,13 +187,13 @@ class Ledger:
             insert(self.database, "places", {"id": self.outbox.next_provisional(), **left})
 
     def _last(self, kept: Kept) -> Content | None:
-        """What a place was that is over: just as it was last, so it may be there again. What we deleted may not."""
+        """The content by which a place that is over is known: its last one, or `_ever` if we deleted it."""
         if any(intent.what == "delete" for intent in kept.place.intents):
             return self._ever(kept)
         return kept.had[-1] if kept.had else None
 
     def _ever(self, kept: Kept) -> Content | None:
-        """What a place was, with each block that it had, or an edit knows of: an older list may have any of them."""
+        """The last content of a place with every block that it ever had: an older list may show any of them."""
         if not kept.had:
             return None
         blocks = {block for content in kept.had for block in content.blocks}

@@ -16,8 +16,8 @@ from geolookup.state.edits.places.place import (
     Values,
     lacked,
     made_against,
+    states,
     taken_by,
-    target,
 )
 from geolookup.state.edits.places.reconcile import (
     Done,
@@ -583,8 +583,7 @@ def _waits_to_be_created(place: Place) -> bool:
 
 def _may_be_sent(place: Place) -> dict[Values, None]:
     """All values that a create may have sent, from another copy of these edits, or from here though it was refused."""
-    states = (target(place.intents[:count], None) for count in range(1, len(place.intents) + 1))
-    return dict.fromkeys(state.values for state in states if state is not None)
+    return dict.fromkeys(state.values for state in states(place.intents, None))
 
 
 def _is_looked_for(place: Place, listed: Mapping[int, Content], forms: Forms) -> bool:

@@ -218,9 +218,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
             after = request.applied(request.before)
             if after is not None:
                 yield after
-        for count in range(1, len(self.intents) + 1) if self.doubted else ():
-            if (after := target(self.intents[:count], self.baseline)) is not None:
-                yield after
+        if self.doubted:
+            yield from states(self.intents, self.baseline)
 
 
 def filled(values: Values) -> Iterator[tuple[int, Any]]:
@@ -264,6 +263,13 @@ def target(intents: Iterable[Intent], content: Content | None) -> Content | None
             if intent.new is not None:
                 blocks.add(intent.new)
     return Content(tuple(values), frozenset(blocks)) if is_there else None
+
+
+def states(intents: Sequence[Intent], content: Content | None) -> Iterator[Content]:
+    """The contents after the first intent, after the first two, and so on, as far as there is one."""
+    for count in range(1, len(intents) + 1):
+        if (after := target(intents[:count], content)) is not None:
+            yield after
 
 
 def made_against(content: Content, intents: Iterable[Intent], *, seen: bool = True) -> tuple[Intent, ...]:

@@ -202,7 +202,7 @@ def owed_blocks(place: Place) -> Blocks:
 
 
 def _promised(place: Place) -> _Promised:
-    """What was acknowledged, and not taken back since."""
+    """All that the service acknowledged, unless a later request took it back."""
     blocks: dict[Any, int] = {}
     values: dict[int, tuple[frozenset[Any], int]] = {}
     gone: dict[Any, int] = {}

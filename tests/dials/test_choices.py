@@ -263,3 +263,27 @@ def test_a_create_that_was_refused_after_the_work_can_be_decided_with_an_edit_be
     made = -2 if choice == "retry" else -1
     assert person.there == {-1: ("Berlin", []), made: ("Berlin", ["10.1.0.0"])}
     assert person.upstream.places[made].as_fields()["dmacode"] == ("" if when == "never" else "9")
+
+
+@pytest.mark.parametrize("blocks", [[], ["10.1.0.0/24"]])
+def test_what_is_to_be_made_anew_and_somebody_has_made_again_as_it_was_is_asked_about(
+    person: Person, blocks: list[str]
+) -> None:
+    locid = person.has(*blocks)
+    place = person.upstream.places[-1]
+    person("custom", "update", locid, "--postalcode", "77")
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    settle()
+    person("push", exits=3)
+    person.upstream.colleague_creates(place.as_fields(), place.blocks, who="colleague")
+    number = int(json.loads(person("outbox", "list", "--json"))[0]["id"])
+    person("outbox", "retry", number)
+    person("push", exits=3)
+    assert "the service has something new that may be it" in person.said or "may be Berlin" in person.said
+    assert len(person.upstream.places) == 1
+    person("outbox", "adopt", number, -2)
+    person("push")
+    settle()
+    person("sync")
+    assert person.there == {-2: ("Berlin", [block.partition("/")[0] for block in blocks])}
+    assert person.upstream.places[-2].as_fields()["postalcode"] == "77"

@@ -32,25 +32,48 @@ EDITS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("is_pushed", [False, True], ids=["before the push", "after the push"])
 @pytest.mark.parametrize("given", [False, True], ids=["deleted", "something else"])
 @pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit[0])
-def test_what_was_made_anew_and_is_there_again_is_told(
-    person: Person, edit: tuple[str, ...], given: bool, is_pushed: bool
-) -> None:
+def test_what_was_made_anew_and_is_there_again_is_told(person: Person, edit: tuple[str, ...], given: bool) -> None:
     before = _retried(person, *edit, given=given)
-    if is_pushed:
-        person.pushes_for_all_to_see()
+    person.pushes_for_all_to_see()
     person.upstream.fail_over({**person.upstream.places, -1: before})
     settle()
     person("sync", exits=3)
     assert "geolocation -1 (Berlin, DE with 10.1.0.0-10.1.0.255, 10.2.0.0-10.2.0.255) was gone" in person.said
     person("custom", "delete", "--", -1)
-    person("push", exits=None)  # the create may have to wait until lists show the other one
-    settle()
-    person("push")
+    person.pushes_for_all_to_see()
     assert -1 not in person.there
     assert len(person.there) == 1
+
+
+@pytest.mark.parametrize("choice", ["adopt", "retry", "drop"])
+@pytest.mark.parametrize("given", [False, True], ids=["deleted", "something else"])
+@pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit[0])
+def test_what_is_to_be_made_anew_and_is_there_again_before_the_push_is_asked_about(
+    person: Person, edit: tuple[str, ...], given: bool, choice: str
+) -> None:
+    before = _retried(person, *edit, given=given)
+    person.upstream.fail_over({**person.upstream.places, -1: before})
+    settle()
+    person("sync", exits=3)
+    number = json.loads(person("outbox", "list", "--json"))[0]["id"]
+    assert f"`geolookup outbox adopt {number} -1` says that -1 is it" in person.said
+    person("outbox", choice, number, *([-1] if choice == "adopt" else []))
+    person("push", exits=None)
+    settle()
+    person("sync", exits=None)
+    person("push", exits=None if choice == "retry" else 0)
+    wanted = {
+        "remove-block": ("Berlin", ["10.1.0.0"]),
+        "replace-block": ("Berlin", ["10.1.0.0", "10.7.0.0"]),
+        "clear-blocks": ("Berlin", []),
+        "update": ("Potsdam", ["10.1.0.0", "10.2.0.0"]),
+    }[edit[0]]
+    there, kept = person.there, ("Berlin", ["10.1.0.0", "10.2.0.0"])
+    assert there.pop(-1) == (wanted if choice == "adopt" else kept)
+    # One that is made besides is without the blocks that the other one has: that is told, and waits for a person.
+    assert list(there.values()) == ([(wanted[0], [])] if choice == "retry" else [])
 
 
 def test_what_was_made_anew_and_deleted_unsent_is_told_if_it_is_there_again(person: Person) -> None:

@@ -13,7 +13,7 @@ from geolookup.state.base.clock import now_text
 from geolookup.state.edits.outbox.kept import Kept
 from geolookup.state.edits.outbox.payload import content_of, fields_of, values_of
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State
-from geolookup.state.edits.places.choosing import CHOICES, Choice, chosen, put_back, rebased
+from geolookup.state.edits.places.choosing import CHOICES, Choice, chosen, made_again, put_back, rebased
 from geolookup.state.edits.places.concluding import look_at
 from geolookup.state.edits.places.likeness import like
 from geolookup.state.edits.places.place import Intent, amended, without
@@ -153,11 +153,13 @@ def adopt(session: EditSession, number: int, locid: int) -> OutboxRow:
         if look.another and not any(like(values, theirs.values) for values in made):
             what = ", ".join(word for word in (theirs.fields["city"], theirs.fields["country"]) if word)
             raise EditError(f"geolocation {locid} ({what}) is not like what edit {number} creates")
-    for each in kept.rows.values():
+    for each in kept.rows.values() if kept.last is None else ():
         if each.intent.what == "create":
             done = {"state": State.DONE, "acknowledged_at": now_text(), "problem": None}
             session.outbox.change(each.id, **done, stored=theirs.fields)
     kept = session.ledger.of(row.locid)
+    if kept.last is not None:  # somebody else has made it anew
+        kept = replace(kept, place=made_again(kept.place, kept.last))
     return _choose(session, row, kept, replace(hold, number=locid, theirs=theirs), "same", "adopt")
 
 

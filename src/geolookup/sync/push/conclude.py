@@ -88,7 +88,8 @@ def conclude(
     numbers = {id_: kept.before or kept.made for id_, kept in known.items() if kept.before or kept.made}
     before = {id_: ledger.outbox.baselines.of(number) for id_, number in numbers.items()}
     denied = {id_: ledger.outbox.baselines.denied(number) for id_, number in numbers.items()}
-    found = concluded(places, contents, before=before, denied=denied, forms=forms, mark=mark, waiting=waiting)
+    was = {id_: kept.last for id_, kept in known.items() if kept.last is not None and kept.gone is None}
+    found = concluded(places, contents, before=before, denied=denied, forms=forms, mark=mark, waiting=waiting, was=was)
     names = Names(ledger, found.places)
     for place in found.places:
         _tell_misnamed(ledger, known[place.id], place, listed, names, findings)

@@ -39,7 +39,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
     ``made`` and ``before`` number the baselines of the moment when it was made here, and of its first create. ``gone``
     is the number that it had at the service, if it is over: a list older than that shows it. ``last`` is what it was
-    then.
+    then, or before a person wanted it anew.
     """
 
     place: Place

@@ -157,7 +157,8 @@ class Ledger:
             self._leave_behind(kept, seen)
         gone = place.lost or (None if place.number is not None else kept.former)
         is_over = place.number is None and place.baseline is None and not (place.intents or place.requests)
-        last = self._last(kept) if is_over else None
+        is_anew = place.number is None and place.baseline is None
+        last = self._last(kept) if is_over else kept.last if is_anew else None
         now = replace(kept, place=place, hold=hold, seen=seen, before=before, gone=gone, last=last)
         was = kept.members
         changed = {name: column(name, value) for name, value in now.members.items() if value != was[name]}
@@ -175,8 +176,9 @@ class Ledger:
         if kept.former is None:
             return kept
         self._leave_behind(kept, seen)
-        update(self.database, "places", kept.place.id, {"number": None, "lost": None})
-        return replace(kept, gone=None, place=replace(kept.place, number=None, lost=None))
+        last = kept.place.baseline or kept.last
+        update(self.database, "places", kept.place.id, {"number": None, "lost": None, "last": column("last", last)})
+        return replace(kept, gone=None, last=last, place=replace(kept.place, number=None, lost=None))
 
     def _leave_behind(self, kept: Kept, seen: int) -> None:
         """Leave a place that is over behind under the number that ours has no more since the list with that counter:

@@ -144,6 +144,16 @@ def anew(place: Place) -> Place:
     return replace(_unbound(place), intents=tuple(intents))
 
 
+def made_again(place: Place, last: Content) -> Place:
+    """A place that was to be made `anew`, if somebody else has: of its fields, what is to differ from what it was."""
+    create, *others = (
+        replace(each, what="update", base=last) if each.what == "create" else each for each in place.intents
+    )
+    gone = last.blocks - {each.new for each in others} - taken_by(others)
+    removals = (Intent(id=create.id, what="remove_block", base=last, old=block) for block in in_order(gone))
+    return replace(place, intents=(create, *removals, *others))
+
+
 def _unbound(place: Place) -> Place:
     """A place of which the service has nothing: a person says so, whatever copy of the edits was put back."""
     return replace(

@@ -138,6 +138,8 @@ class Matching:
     #: The numbers of which a person said that a place is not there, by the place's id.
     denied: Mapping[int, Collection[int]] = field(default_factory=dict)
     taken: set[int] = field(default_factory=set)
+    #: What a place was that a person wants anew, by its id: somebody may have made it again.
+    was: Mapping[int, Content] = field(default_factory=dict)
     #: What creates have sent of which this list does not tell yet what they made.
     pending: list[Values] = field(default_factory=list)
     #: The place that a list brought, by the number that is its id, too: it may be what one of our creates made.
@@ -219,16 +221,18 @@ def concluded(
     denied: Mapping[int, Collection[int]] | None = None,
     mark: Callable[[int], Hashable] | None = None,
     waiting: Sequence[Place] = (),
+    was: Mapping[int, Content] | None = None,
 ) -> Concluded:
     """Hold every place against a list that is conclusive for it.
 
     :param before: of each place with a create, what the service had before, by the place's id
     :param denied: the numbers of which a person said, as they were then, that a place is not there, by its id
     :param waiting: the places for which it is not
+    :param was: what a place was that a person wants anew, by its id
     :param mark: gives the digest of what a number shows; the content itself if there is none
     """
     held: dict[int, Hold] = {}
-    matching = Matching(listed, mark or listed.__getitem__, before, forms, denied or {})
+    matching = Matching(listed, mark or listed.__getitem__, before, forms, denied or {}, was=was or {})
     places = _numbered_anew(places, matching)
     matching.taken |= {place.number for place in waiting if place.number is not None}
     matching.pending += [
@@ -482,10 +486,12 @@ def _bound(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) -
             found[place.id] = replace(place, number=None, lost=place.number or place.lost, requests=said_yes)
     for place in places:
         if place.id in found and _waits_to_be_created(place):
-            given = {intent.new for intent in place.intents}
+            former = [matching.was[place.id]] if place.id in matching.was else []
+            given = {intent.new for intent in place.intents}.union(*(each.blocks for each in former))
+            sents = _may_be_sent(place) | {each.values: None for each in former}
             numbers = [
                 number
-                for sent in (_may_be_sent(place) if place.id in matching.before else ())
+                for sent in (sents if place.id in matching.before else ())
                 for number in matching.appeared(place, sent)
                 if forms.same(sent, listed[number].values)
                 and listed[number].blocks <= given

@@ -254,3 +254,21 @@ def test_a_dropped_edit_takes_nothing_of_a_colleagues_out_of_lookups(person: Per
     assert person.looks_up("10.1.0.1", "10.9.0.1") == [-1, -1]
     person("outbox", "drop", 4)
     assert person.looks_up("10.1.0.1", "10.9.0.1") == [-1, -1]
+
+
+@pytest.mark.parametrize("has_moved", [False, True], ids=["the block", "the block and the town"])
+def test_what_another_machine_has_done_already_is_done(person: Person, has_moved: bool) -> None:
+    locid = person.has("10.1.0.0/24")
+    place = person.upstream.places[-1]
+    person("custom", "replace-block", locid, "10.1.0.0/24", "10.2.0.0/24")
+    fields = place.as_fields()
+    if has_moved:
+        fields |= {"city": "Bonn", "latitude": 50.73, "longitude": 7.1}
+        person("custom", "update", locid, "--city", "Bonn", "--latitude", "50.73", "--longitude", "7.1")
+    there = type(place)(tuple(fields.values()), frozenset({("10.2.0.0", "10.2.0.255")}))
+    person.upstream.colleague_changes(-1, there, who="colleague")
+    settle()
+    person("push")
+    assert "the service has it" in person.said
+    assert person.upstream.places == {-1: there}
+    assert person.looks_up("10.1.0.1", "10.2.0.1") == [1, -1]

@@ -83,7 +83,7 @@ def look_at(place: Place, content: Content | None, forms: Forms, *, conclusive: 
     if content is None:
         return Look(None, conclusive=conclusive)
     ours = recognised(place, content, forms)
-    another = is_another(place, ours, forms) and is_another(place, content, forms)
+    another = ours != place.shown and is_another(place, ours, forms) and is_another(place, content, forms)
     return Look(ours, conclusive=conclusive, another=another, listed=content if ours != content else None)
 
 

@@ -885,6 +885,24 @@ def test_an_edit_of_what_turns_out_to_be_deleted_is_held_and_says_so(person: Per
     assert (person.there, person.looks_up("10.1.0.1")) == ({}, [1])
 
 
+def test_what_turned_out_to_be_deleted_and_is_deleted_again_is_gone_with_the_edits_between(person: Person) -> None:
+    locid = person.creates()
+    person.upstream.faults = ["after"]
+    person("push", exits=1)
+    person("custom", "delete", locid)
+    person("sync")
+    person("custom", "add-block", -1, "10.1.0.0/24")
+    person("push", exits=1)  # to what the list brought
+    settle()
+    person("push", exits=3)
+    assert "10.1.0.0-10.1.0.255 is there, too" in person.said
+    person("custom", "delete", -1)
+    person("sync", exits=None)
+    assert person.looks_up("10.1.0.1") == [1]
+    person("push")
+    assert (person.there, json.loads(person("outbox", "list", "--json"))) == ({}, [])
+
+
 def test_what_is_shown_though_it_turned_out_to_be_deleted_can_be_edited(person: Person) -> None:
     locid = person.creates()
     person.upstream.faults = ["after"]

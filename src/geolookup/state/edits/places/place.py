@@ -354,6 +354,6 @@ def _says(intent: Intent, content: Content) -> Iterator[tuple[Any, bool]]:
 
 
 def strays(intents: tuple[Intent, ...]) -> tuple[Intent, ...]:
-    """The edits of a place that an earlier edit deletes: nobody knew then that it is the same."""
-    deleted = next((at for at, intent in enumerate(intents) if intent.what == "delete"), len(intents))
-    return tuple(intent for intent in intents[deleted + 1 :] if intent.what != "delete")
+    """The edits of a place after the last that deletes it: nobody knew then that it is the same."""
+    deleted = max((at for at, intent in enumerate(intents) if intent.what == "delete"), default=len(intents))
+    return intents[deleted + 1 :]

@@ -542,10 +542,9 @@ def _sends(world: World, place: Place, request: Request) -> Iterator[tuple[str, 
         yield f"{what}: it is applied twice", put(twice, answered(under_way, number=number))
         for wrong in () if world.brings else NUMBERS:
             if wrong != number:
-                yield (
-                    f"{what}: {MISNAMED} {wrong}",
-                    put(done._replace(odd=True), answered(under_way, number=wrong, taken=contents(world.shelf))),
-                )
+                # It is not believed if the list before has something else under it.
+                after = under_way if wrong in contents(world.shelf) else answered(under_way, number=wrong)
+                yield f"{what}: {MISNAMED} {wrong}", put(done._replace(odd=True), after)
 
 
 def landed(world: World) -> World:

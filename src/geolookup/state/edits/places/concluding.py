@@ -32,13 +32,8 @@ from geolookup.state.edits.places.reconcile import (
 )
 
 
-def answered(place: Place, *, number: int | None = None, taken: Collection[int] = ()) -> Place:
-    """A place of which the service acknowledged the newest request, a create with this number.
-
-    The number is not believed if the list before showed something under it, ``taken``: the outcome stays unknown.
-    """
-    if number in taken:
-        return place
+def answered(place: Place, *, number: int | None = None) -> Place:
+    """A place of which the service acknowledged the newest request, a create with this number."""
     *others, newest = place.requests
     bound = place.number if number is None else number
     return replace(place, number=bound, requests=(*others, replace(newest, known=True)))

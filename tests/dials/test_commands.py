@@ -867,13 +867,19 @@ def test_a_retry_remembers_what_was_shown_though_a_replica_does_not_have_it_yet(
     assert sorted(person.there) == [-2, -1]
 
 
-def test_an_edit_of_what_turns_out_to_be_deleted_is_held_and_says_so(person: Person) -> None:
+def _deleted_before_a_list_brought_it(person: Person) -> int:
+    """A create of unknown outcome is deleted, and a list brings what it made: a block is given to that; its number."""
     locid = person.creates()
     person.upstream.faults = ["after"]
     person("push", exits=1)  # nobody knows what became of it
     person("custom", "delete", locid)
     person("sync")  # which has it, under the service's number
     person("custom", "add-block", -1, "10.1.0.0/24")
+    return locid
+
+
+def test_an_edit_of_what_turns_out_to_be_deleted_is_held_and_says_so(person: Person) -> None:
+    _deleted_before_a_list_brought_it(person)
     settle()
     person("push", exits=3)
     why = "is gone from the service, deleted by an edit from here; `geolookup outbox retry 3` creates it anew"
@@ -886,12 +892,7 @@ def test_an_edit_of_what_turns_out_to_be_deleted_is_held_and_says_so(person: Per
 
 
 def test_what_turned_out_to_be_deleted_and_is_deleted_again_is_gone_with_the_edits_between(person: Person) -> None:
-    locid = person.creates()
-    person.upstream.faults = ["after"]
-    person("push", exits=1)
-    person("custom", "delete", locid)
-    person("sync")
-    person("custom", "add-block", -1, "10.1.0.0/24")
+    _deleted_before_a_list_brought_it(person)
     person("push", exits=1)  # to what the list brought
     settle()
     person("push", exits=3)
@@ -904,12 +905,7 @@ def test_what_turned_out_to_be_deleted_and_is_deleted_again_is_gone_with_the_edi
 
 
 def test_what_is_shown_though_it_turned_out_to_be_deleted_can_be_edited(person: Person) -> None:
-    locid = person.creates()
-    person.upstream.faults = ["after"]
-    person("push", exits=1)
-    person("custom", "delete", locid)
-    person("sync")
-    person("custom", "add-block", -1, "10.1.0.0/24")
+    locid = _deleted_before_a_list_brought_it(person)
     settle()
     person("push", exits=3)
     assert person.looks_up("10.1.0.1") == [locid]

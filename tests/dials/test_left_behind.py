@@ -190,3 +190,28 @@ def test_what_a_lost_create_made_is_not_the_place_that_had_its_number(person: Pe
     person("push")
     assert list(person.there) == [-1]
     assert json.loads(person("custom", "show", "north", "--json"))["locid"] == -1
+
+
+@pytest.mark.parametrize("choice", ["adopt", "drop"])
+@pytest.mark.parametrize("blocks", [[], ["10.1.0.0/24"]], ids=["no blocks", "a block, and a colleague changes a field"])
+@pytest.mark.parametrize("is_pushed", [False, True], ids=["waits", "acknowledged"])
+def test_what_has_another_number_and_is_not_quite_what_it_was_is_asked_about(
+    person: Person, is_pushed: bool, blocks: list[str], choice: str
+) -> None:
+    locid = person.has(*blocks)
+    if is_pushed:
+        person("custom", "update", locid, "--areacode", "9")
+        person("push")
+    place = person.upstream.places[-1]
+    fields = {**place.as_fields(), **({"dmacode": "5"} if blocks else {})}
+    person.upstream.fail_over({-7: Place(tuple(fields.values()), place.blocks)})
+    person("custom", "update", locid, "--postalcode", "10117")
+    settle()
+    person("push", exits=3)
+    number = json.loads(person("outbox", "list", "--json"))[0]["id"]
+    assert f"`geolookup outbox adopt {number} -7` says that -7 is it" in person("outbox", "show", number)
+    person("outbox", choice, number, *([-7] if choice == "adopt" else []))
+    person.pushes_for_all_to_see()
+    wanted = {**fields, **({"postalcode": "10117"} if choice == "adopt" else {})}
+    assert person.upstream.places == {-7: Place(tuple(wanted.values()), place.blocks)}
+    assert json.loads(person("outbox", "list", "--json")) == []

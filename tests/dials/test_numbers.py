@@ -501,3 +501,20 @@ def test_what_has_another_number_is_not_answered_as_an_older_list_has_it_however
     person("push")
     assert "has another number at the service: it was -1" in person.said
     assert person.looks_up("10.1.0.1", "10.2.0.1", "10.4.0.1") == [1, -7, -7]
+
+
+@pytest.mark.parametrize("has_all", [False, True], ids=["a copy that lacks them", "a copy that has them"])
+def test_what_has_another_number_before_its_edits_have_settled_is_answered_with_them(
+    person: Person, has_all: bool
+) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    former = person.upstream.places[-1]
+    person("custom", "update", locid, "--city", "Bonn")
+    person("custom", "remove-block", locid, "10.2.0.0/24")
+    person("push")
+    person.upstream.fail_over({-7: person.upstream.places[-1] if has_all else former})
+    for number, exits in ((-1, 0), (-7, 0 if has_all else 3)):
+        person("sync", exits=exits)
+        ours, theirs = json.loads(person("lookup", "10.1.0.1", "10.2.0.1", "--format", "json"))
+        assert (ours["locid"], ours["city"], theirs["locid"]) == (number, "Bonn", 1)
+        settle()

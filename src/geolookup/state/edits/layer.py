@@ -3,7 +3,7 @@
 A place of this machine is what the newest list has of it, with every open edit: only a conclusive list ends one.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -44,13 +44,22 @@ def laid(ledger: Ledger, custom: Iterable[Geolocation], begun: Begun) -> dict[in
 ABOVE = "seen > ?"
 
 
-def lay_over(places: Iterable[Geolocation], ours: Iterable[Kept], forms: Forms, *, listed: int) -> dict[int, Laid]:
+def lay_over(places: Iterable[Geolocation], ours: Collection[Kept], forms: Forms, *, listed: int) -> dict[int, Laid]:
     """Lay the places of this machine over the custom geolocations of a list with the counter ``listed``.
 
     ``ours`` are those of which something is open, or that a newer list has shown (`ABOVE`): any other is in the list
     as it is.
     """
     layer = {place.locid: Laid(place=place) for place in places}
+    moved = {
+        content
+        for kept in ours
+        if kept.place.requests and kept.place.number is not None and kept.place.number not in layer
+        for content in kept.place.was()
+        if content.blocks
+    }
+    if moved:  # it may have another number in this list
+        layer = {number: laid for number, laid in layer.items() if content_of(laid.place) not in moved}
     shown = {}
     for kept in ours:
         place = kept.place

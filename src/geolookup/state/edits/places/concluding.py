@@ -180,14 +180,16 @@ class Matching:
         return None
 
     def equal_to(self, place: Place) -> list[int]:
-        """The numbers of what is nobody's, has no blocks, and is else just what a place was: it may be by chance."""
-        bare = dict.fromkeys(each for each in place.was() if not each.blocks)
-        return [
-            number
-            for content in bare
+        """The numbers of what is nobody's, and may be a place: it has its blocks or, if these are none, is just what
+        that was.
+        """
+        found = {
+            number: None
+            for content in dict.fromkeys(place.was())
             for number in self._free(self.forms.cell(content.values))
-            if number not in self.taken and self.listed[number] == content and not self.is_ruled_out(place, number)
-        ]
+            if self.listed[number] == content or (content.blocks and self.listed[number].blocks == content.blocks)
+        }
+        return [each for each in found if each not in self.taken and not self.is_ruled_out(place, each)]
 
     def brought(self, place: Place) -> None:
         """Note a place that a list brought: it may be what one of our creates made, wherever it is since."""
@@ -259,7 +261,7 @@ def concluded(
         if place.refused is not None and not look.another and place.refused.is_done(look.content):
             place = replace(place, refused=None)  # somebody else did it
         match reconcile(place, look):
-            case Hold("gone") if place.baseline is not None and (equal := matching.equal_to(place)):
+            case Hold("gone" | "not shown", None) if place.baseline is not None and (equal := matching.equal_to(place)):
                 number, *others = equal
                 held[place.id] = Hold("unclear", listed[number], number, tuple((each, listed[each]) for each in others))
                 place = place.unbound if place.number is not None else place

@@ -282,6 +282,12 @@ class _Planner:
         found += self._steps(names, others)
         self._bad.refuse()
         self._bad.notes += notes_of(self.sites, self.since.again)
+        named_now = {site.name for site in self.sites}
+        self._bad.notes += [
+            f"geolocation {locid} loses the name {name} to the site of the file"
+            for locid, name in former.items()
+            if name in named_now and locid not in decided and locid in self._layer
+        ]
         self._note_cities()
         owners = _owners(self._before.values())
         after = {**others, **{block: names.get(site.name) for site in self.sites for block in site.blocks}}
@@ -319,7 +325,8 @@ class _Planner:
         # A site that somebody deleted takes over nothing of theirs, unless a person says so: it is asked first.
         lost_names = had.keys() - known.keys() - self._takes.keys()
         asked = {name for name in lost_names if self._keep is not None and self._keep.of(name) != "mine"}
-        names = {name: locid for name, locid in known.items() if name in in_file}
+        moved = {name for name, locid in known.items() if self.since.moved(name) not in (None, locid)}
+        names = {name: locid for name, locid in known.items() if name in in_file and name not in moved}
         # What somebody renamed since is still this site: whose name stays is asked.
         called = {name: known.get(version[0]) for name, version in self.since.decided.items()}
         lost = {
@@ -359,17 +366,20 @@ class _Planner:
         since, known = self.since, self._editor.sites()
         asked = Asked(keep, self._conflicts, self._bad)
         sites: list[Site] = []
+        stay: dict[str, int] = {}
         for site in self.sites:
             place = self._layer.get(names.get(site.name, 0))
             called = None if place is None else self._called.get(place.locid)
-            if not since.stays(asked, site, place, known.get(site.name, since.former(site.name)), called):
+            had = names.get(site.name) or since.moved(site.name) or known.get(site.name, since.former(site.name))
+            if not since.stays(asked, site, place, had, called):
                 sites.append(site)
             elif place is None:
                 names.pop(site.name, None)
             else:
                 name = site.name if called is None else called[0]
-                names[name] = names.pop(site.name)
+                stay[name] = names.pop(site.name)
                 sites.append(site.as_is(place, name))
+        names |= stay
         left = []
         for locid in doomed:
             place, name = self._layer[locid], former.get(locid, str(locid))

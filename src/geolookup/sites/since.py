@@ -7,6 +7,7 @@ last apply, of which the digests are kept: of what others changed at the service
 import hashlib
 import json
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
@@ -97,6 +98,8 @@ class Conflict:
 
     def who(self) -> str:
         """Who did what."""
+        if self.theirs is None and not self.is_known:
+            return "nothing here is what it was: somebody deleted or changed it, or it is of another machine"
         if self.line is None:
             return f"the service {'deleted' if self.theirs is None else 'changed'} it"
         if self.line.undoes:  # what stands is not theirs
@@ -208,13 +211,18 @@ class Since:
         moment = max(moments, default="")
         base = session.steps.line_at(moment) if moment else session.steps.applied(vrf)
         self._has_base = base is not None or bool(moments)
+        #: How many sites of the file were made from each digest; and if it is an export of this very state.
+        self._made_from = Counter(site.made_from for site in sites if site.made_from)
+        self._is_of_here = bool(moment) and base is not None
         # A moment of another machine is told by the clock alone.
         since = moment if base is None else ""
         lines = session.steps.lines(after=base or 0, since=since) if self._has_base else []
-        # What this user added by a file is no base of the other sites, and no news of its own.
-        lines = [line for line in lines if not (line.via.startswith(_ADDS) and line.who == who())]
+        if not moment:  # what this user added by a file is no base of the other sites, and no news of its own
+            lines = [line for line in lines if not (line.via.startswith(_ADDS) and line.who == who())]
         self._places: dict[Any, list[Line]] = {}
         self._named: dict[str, int] = {}
+        #: The same, of names that changed after the last apply alone.
+        self._moved: dict[str, int] = {}
         self._gave: dict[int, Line] = {}
         #: By geolocation the first line that changed its name or time zone, and what they were before it.
         self._labels: dict[int, tuple[Line, tuple[str, str]]] = {}
@@ -230,6 +238,7 @@ class Since:
                     self._named.setdefault(name, shown)
                     if line.number > own:
                         self._labels.setdefault(shown, (line, (name, was.time_zone)))
+                        self._moved.setdefault(name, shown)
                 if became is not None:
                     self._gave[session.shown(became.locid)] = line
 
@@ -336,18 +345,34 @@ class Since:
         key = self._key(site.name, place, former)
         lines = self._places.get(key, [])
         if place is None:
-            gone = bool(lines) and lines[0].before is not None and lines[-1].after is None
-            if gone or self.vrf or former is None:
-                return self._conflict(site.name, lines[0].before, None, mine, lines[-1]) if gone else None
-            local = self._session.local(former)
-            was = self._session.ledger.last_of(local) if site.made_from or str(local) in self._applied else None
-            return None if was is None else self._conflict(site.name, was, None, mine, None)
+            if lines and lines[0].before is not None and lines[-1].after is None:
+                return self._conflict(site.name, lines[0].before, None, mine, lines[-1])
+            local = None if self.vrf or former is None else self._session.local(former)
+            was = None
+            if local is not None and (site.made_from or str(local) in self._applied):
+                was = self._session.ledger.last_of(local)
+            if was is not None or self._is_gone(site):
+                return replace(self._conflict(site.name, was, None, mine, None), is_known=was is not None)
+            return None
         made_from = site.made_from or ("" if lines else self._applied.get(str(self._session.local(place.locid)), ""))
         if made_from:
             return self._by_digest(site.name, made_from, place, lines, mine)
         if not lines or lines[0].before == theirs:
             return None
         return self._conflict(site.name, lines[0].before, theirs, mine, lines[-1])
+
+    def _is_gone(self, site: Site) -> bool:
+        """True if nothing here is, or was since, what the file was made from, though it is an export of this state.
+
+        Any other file, as that of an earlier state, makes what it has.
+        """
+        if self.vrf or self._made_from[site.made_from] != 1:  # of a row that was copied, one alone was there
+            return False
+        contents = [content_of(laid.place) for laid in self._session.layer.values()]
+        contents += [line.before for lines in self._places.values() for line in lines if line.before is not None]
+        digests = {digest_of(content) for content in contents}
+        is_of_here = self._is_of_here or not digests.isdisjoint(self._made_from)
+        return is_of_here and site.made_from not in digests
 
     def _by_digest(
         self, name: str, made_from: str, place: Geolocation, lines: list[Line], mine: Content | None
@@ -380,6 +405,10 @@ class Since:
             return self._conflict(name, None, theirs, None, gave)
         left = "" if lines or not self._has_base else self._applied.get(str(self._session.local(place.locid)), "")
         return self._by_digest(name, left, place, lines, None) if left else None
+
+    def moved(self, name: str) -> int | None:
+        """The number of the place that had a name at the last apply, if another one has had it since."""
+        return self._moved.get(name)
 
     def former(self, name: str) -> int | None:
         """The number that a site of this name had, before another file left it out or somebody renamed it."""

@@ -287,3 +287,18 @@ def test_what_is_to_be_made_anew_and_somebody_has_made_again_as_it_was_is_asked_
     person("sync")
     assert person.there == {-2: ("Berlin", [block.partition("/")[0] for block in blocks])}
     assert person.upstream.places[-2].as_fields()["postalcode"] == "77"
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_of_updates_that_were_refused_together_the_others_are_sent_as_one_is_dropped(person: Person, at: int) -> None:
+    locid = person.has(BLOCK)
+    person("custom", "update", locid, "--postalcode", "77")
+    person("custom", "update", locid, "--areacode", "9")
+    person.upstream.faults = ["refused"]
+    person("push", exits=3)
+    numbers = [int(each["id"]) for each in json.loads(person("outbox", "list", "--json"))]
+    person("outbox", "drop", numbers[at])
+    person("push")
+    fields = person.upstream.places[-1].as_fields()
+    assert (fields["postalcode"], fields["areacode"]) == (("", "9") if at == 0 else ("77", ""))
+    assert "nothing left over" in person.said

@@ -114,7 +114,10 @@ def drop(session: EditSession, number: int) -> list[OutboxRow]:
         first = ": push or sync first, and drop it if it waits then" if row.state == State.UNKNOWN else ""
         raise EditError(f"edit {number} is {row.state}: only one that waits can be dropped{first}")
     kept, hold = _held(session, row)
-    if row.state in PERSON_STATES:
+    refused = kept.place.refused
+    # Of updates that went together, the service may have refused one alone: the others are sent again.
+    is_one = row.state == State.REJECTED and refused is not None and refused.what == "put"
+    if row.state in PERSON_STATES and not is_one:
         choice: Choice = "theirs" if hold.reason == "conflict" else "drop"
         place_now = _choose(session, row, kept, hold, choice, "drop").locid
         gone = {each.id for each in kept.pending} - {each.id for each in session.ledger.of(place_now).pending}
@@ -122,7 +125,8 @@ def drop(session: EditSession, number: int) -> list[OutboxRow]:
     given_up = [row]
     if row.intent.what == "create":
         given_up += [each for each in kept.pending if each.id > number]
-    place = replace(kept.place, intents=without(kept.place.intents, [each.id for each in given_up]))
+    intents = without(kept.place.intents, [each.id for each in given_up])
+    place = replace(kept.place, intents=intents, refused=None if is_one else refused)
     back = put_back(place)
     session.ledger.rewrite(kept, back)
     if back != place:

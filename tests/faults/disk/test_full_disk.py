@@ -318,3 +318,18 @@ def test_a_restore_on_a_full_disk_says_so_and_blames_no_backup(
     assert "the disk is full: make room there" in said
     assert "damaged" not in said
     assert "--empty" not in said
+
+
+def test_a_state_that_is_restored_on_a_full_disk_says_so_and_blames_no_backup(
+    small: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    template, backup = str(tmp_path / "state"), str(tmp_path / "state.tar.gz")
+    publish(template, stamped(1))
+    monkeypatch.setenv("GEOLOOKUP_HOME", template)
+    assert run_command(["state", "backup", backup]) == 0
+    monkeypatch.setenv("GEOLOOKUP_HOME", os.path.join(small, "state"))
+    fill(small, 8192)
+    assert run_command(["state", "restore", backup]) == exit_codes.FAILED
+    said = capsys.readouterr().err
+    assert "the disk is full: make room there" in said
+    assert "damaged" not in said

@@ -11,7 +11,7 @@ import secrets
 import shutil
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -290,17 +290,30 @@ def _one(read: IO[bytes] | None, record: dict[str, Any], path: str | None, name:
     assert read is not None
     digest, size = hashlib.sha256(), 0
     with contextlib.ExitStack() as opened:
-        out = None
-        if path is not None:
-            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-            out = opened.enter_context(open(disk.open_private(path), "wb"))
+        out = None if path is None else opened.enter_context(_new_file(path))
         while chunk := read.read(_CHUNK_BYTES):
             digest.update(chunk)
             size += len(chunk)
             if out is not None:
-                out.write(chunk)
+                out(chunk)
     if (size, digest.hexdigest()) != (record["bytes"], record["sha256"]):
         raise ValueError(f"{name} is not what was written: its size or SHA-256 differs")
+
+
+@contextlib.contextmanager
+def _new_file(path: str) -> Iterator[Callable[[bytes], None]]:
+    """What writes a file: that it cannot be written is no fault of the backup."""
+    with contextlib.ExitStack() as opened:
+        with files.file_errors(path):
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            file = opened.enter_context(open(disk.open_private(path), "wb", buffering=0))
+
+        def write(chunk: bytes) -> None:
+            with files.file_errors(path):
+                while chunk:
+                    chunk = chunk[file.write(chunk) :]
+
+        yield write
 
 
 def _unpack(path: str, staged: str) -> dict[str, Any]:

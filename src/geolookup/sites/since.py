@@ -4,6 +4,7 @@ An export says what each site was (`digest_of`), and of which moment it is. A fi
 last apply, of which the digests are kept: of what others changed at the service nothing else tells.
 """
 
+import functools
 import hashlib
 import json
 import shlex
@@ -368,11 +369,15 @@ class Since:
         """
         if self.vrf or self._made_from[site.made_from] != 1:  # of a row that was copied, one alone was there
             return False
+        is_of_here = self._is_of_here or not self._digests.isdisjoint(self._made_from)
+        return is_of_here and site.made_from not in self._digests
+
+    @functools.cached_property
+    def _digests(self) -> set[str]:
+        """The digests of all places as they are here now, and of those that were changed since."""
         contents = [content_of(laid.place) for laid in self._session.layer.values()]
         contents += [line.before for lines in self._places.values() for line in lines if line.before is not None]
-        digests = {digest_of(content) for content in contents}
-        is_of_here = self._is_of_here or not digests.isdisjoint(self._made_from)
-        return is_of_here and site.made_from not in digests
+        return {digest_of(content) for content in contents}
 
     def _by_digest(
         self, name: str, made_from: str, place: Geolocation, lines: list[Line], mine: Content | None

@@ -542,9 +542,13 @@ def _sends(world: World, place: Place, request: Request) -> Iterator[tuple[str, 
         yield f"{what}: it is applied twice", put(twice, answered(under_way, number=number))
         for wrong in () if world.brings else NUMBERS:
             if wrong != number:
-                # It is not believed if the list before has something else under it.
-                after = under_way if wrong in contents(world.shelf) else answered(under_way, number=wrong)
+                after = misnamed(under_way, wrong, world.shelf)
                 yield f"{what}: {MISNAMED} {wrong}", put(done._replace(odd=True), after)
+
+
+def misnamed(place: Place, number: int, shelf: Shelf) -> Place:
+    """A place of which the create was answered with this number: that is not believed if something else has it."""
+    return place if number in contents(shelf) else answered(place, number=number)
 
 
 def landed(world: World) -> World:

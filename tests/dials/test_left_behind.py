@@ -215,3 +215,34 @@ def test_what_has_another_number_and_is_not_quite_what_it_was_is_asked_about(
     wanted = {**fields, **({"postalcode": "10117"} if choice == "adopt" else {})}
     assert person.upstream.places == {-7: Place(tuple(wanted.values()), place.blocks)}
     assert json.loads(person("outbox", "list", "--json")) == []
+
+
+@pytest.mark.parametrize("how", ["a field", "a block more", "a block less", "no blocks"])
+@pytest.mark.parametrize("is_pushed", [False, True], ids=["waits", "acknowledged"])
+def test_what_was_deleted_and_has_another_number_and_is_not_quite_what_it_was_is_asked_about(
+    person: Person, is_pushed: bool, how: str
+) -> None:
+    locid = person.has(*([] if how == "no blocks" else ["10.1.0.0/24", "10.2.0.0/24"]))
+    place = person.upstream.places[-1]
+    person("custom", "delete", locid)
+    if is_pushed:
+        person("push")
+    fields = {**place.as_fields(), **({"areacode": "9"} if how == "a field" else {})}
+    blocks = place.blocks | ({("10.3.0.0", "10.3.0.255")} if how == "a block more" else set())
+    blocks -= {("10.2.0.0", "10.2.0.255")} if how == "a block less" else set()
+    there = Place(tuple(fields.values()), frozenset(blocks))
+    person.upstream.fail_over({-7: there})
+    settle()
+    person("sync", exits=3)
+    assert person.upstream.places == {-7: there}
+    number = json.loads(person("outbox", "list", "--json"))[0]["id"]
+    assert "-7" in person("outbox", "show", number)
+    if is_pushed:
+        person("outbox", "retry", number)
+    else:
+        person("outbox", "adopt", number, -7)
+    person("push", exits=None)
+    if json.loads(person("outbox", "list", "--json")):  # it has a block that the person did not see
+        person("outbox", "retry", number)
+        person("push")
+    assert person.there == {}

@@ -180,14 +180,14 @@ class Matching:
         return None
 
     def equal_to(self, place: Place) -> list[int]:
-        """The numbers of what is nobody's, and may be a place: it has its blocks or, if these are none, is just what
+        """The numbers of what is nobody's, and may be a place: it has a block of it or, if it has none, is just what
         that was.
         """
         found = {
             number: None
             for content in dict.fromkeys(place.was())
             for number in self._free(self.forms.cell(content.values))
-            if self.listed[number] == content or (content.blocks and self.listed[number].blocks == content.blocks)
+            if self.listed[number] == content or content.blocks & self.listed[number].blocks
         }
         return [each for each in found if each not in self.taken and not self.is_ruled_out(place, each)]
 
@@ -252,6 +252,8 @@ def concluded(
             place = again if _holds(again, listed, forms) and not matching.is_pending(place.lost) else place
         is_new = place.creating is not None and place.baseline is None
         moved = None if is_new or _holds(place, listed, forms) else matching.same_as(place)
+        if moved is None and place.deleted and there is None:  # it may have another number, and be changed, too
+            moved = next(iter(matching.equal_to(place)), None)
         if moved is not None:  # the service, or another one, has given it another number
             place = replace(place, number=moved, lost=None, refused=None)
             matching.taken.add(moved)
@@ -260,8 +262,9 @@ def concluded(
         look = look_at(place, shown, forms, conclusive=True)
         if place.refused is not None and not look.another and place.refused.is_done(look.content):
             place = replace(place, refused=None)  # somebody else did it
+        is_open = place.baseline is not None and bool(place.intents or place.requests)
         match reconcile(place, look):
-            case Hold("gone" | "not shown", None) if place.baseline is not None and (equal := matching.equal_to(place)):
+            case Hold("gone" | "not shown", None) | Done(None) if is_open and (equal := matching.equal_to(place)):
                 number, *others = equal
                 held[place.id] = Hold("unclear", listed[number], number, tuple((each, listed[each]) for each in others))
                 place = place.unbound if place.number is not None else place

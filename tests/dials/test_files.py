@@ -146,6 +146,50 @@ def _put_back(home: str, content: bytes) -> None:
         file.write(content)
 
 
+@pytest.mark.parametrize("command", ["push", "sync", "refresh"])
+def test_an_older_copy_that_is_refused_does_not_become_the_newest_backup(
+    person: Person, home: str, command: str
+) -> None:
+    locid = person.has("10.1.0.0/24")
+    before = _copied(home)
+    person("custom", "delete", locid)
+    person("sync")  # the newest backup has the deletion
+    _put_back(home, before)
+    person(command, exits=1)
+    assert "`geolookup outbox restore` puts the newest backup in its place" in person.said
+    person("outbox", "restore", exits=None)
+    assert person.looks_up("10.1.0.1") == [1]
+    settle()
+    person("push", exits=None)
+    person("push")
+    assert person.there == {}
+
+
+@pytest.mark.parametrize("edit", [("update", "--postalcode", "77"), ("delete",), ("clear-blocks",)])
+def test_an_edit_that_a_backup_lacks_is_named_as_it_is_restored(
+    person: Person, tmp_path: Path, home: str, edit: tuple[str, ...]
+) -> None:
+    locid = person.has("10.1.0.0/24")
+    shutil.copy(f"{home}/edits.db", tmp_path / "backup")
+    person("outbox", "restore", tmp_path / "backup")
+    person("custom", edit[0], locid, *edit[1:])
+    person("outbox", "restore", tmp_path / "backup", exits=3)
+    assert "not in the backup: " in person.said
+
+
+def test_a_place_that_answers_a_longer_range_after_a_restore_is_not_lost(
+    person: Person, tmp_path: Path, home: str
+) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "add-block", locid, "10.1.1.0/24")
+    shutil.copy(f"{home}/edits.db", tmp_path / "backup")
+    person("custom", "remove-block", locid, "10.1.1.0/24")
+    person("custom", "add-block", locid, "10.1.9.0/24")
+    person("outbox", "restore", tmp_path / "backup", exits=3)
+    assert person.said.count("lookups no longer have") == 1
+    assert "10.1.9.0-10.1.9.255: lookups no longer have " in person.said
+
+
 def test_a_backup_that_is_restored_sends_nothing_twice(person: Person, home: str) -> None:
     person.creates("10.1.0.0/24")
     person.creates("10.2.0.0/24", city="Bonn", latitude=50.73)

@@ -207,7 +207,7 @@ def restore(backup: str | None, empty: bool, as_json: bool) -> int:
     \b
     Never copy a backup there by hand: what was sent since would be sent again. This looks for it at
     the service first. The file that was there is kept as edits.replaced.db. Exit status: 3 if
-    lookups lost anything, or a half-done removal is not finished.
+    lookups lost anything, an edit is not in the backup, or a half-done removal is not finished.
 
     \b
     Example: geolookup outbox restore
@@ -215,9 +215,12 @@ def restore(backup: str | None, empty: bool, as_json: bool) -> int:
     if backup is not None and empty:
         raise click.UsageError("give BACKUP or --empty, not both")
     restored = restore_edits(state_directory(load_settings()), backup, empty=empty)
+    code = HELD if restored.lost or restored.owed or restored.given_up else DONE
     if as_json:
         output.json_result(asdict(restored))
-        return HELD if restored.lost or restored.owed else DONE
+        return code
+    for told in restored.given_up:
+        output.note(f"not in the backup: {told}")
     for first, last, place in restored.lost:
         output.note(f"{first}-{last}: lookups no longer have {place}")
     for first, last, place in restored.owed:
@@ -228,7 +231,7 @@ def restore(backup: str | None, empty: bool, as_json: bool) -> int:
     if restored.unfinished:
         edits = words.count(restored.unfinished, "edit")
         output.done(f"the next push looks at the service for {edits} that may have been sent")
-    return HELD if restored.lost or restored.owed else DONE
+    return code
 
 
 def _waiting(editor: Editor) -> list[OutboxRow]:

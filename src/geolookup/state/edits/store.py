@@ -254,7 +254,10 @@ class Edits:
 
     def _to_go_on(self, what: str) -> EditsDamagedError:
         """The error of a file that a person may go on with as it is."""
-        advice = f"Lookups go on; `geolookup outbox restore {shlex.quote(self.path)}` goes on with it as it is"
+        advice = (
+            "Lookups go on; `geolookup outbox restore` puts the newest backup in its place, "
+            f"`geolookup outbox restore {shlex.quote(self.path)}` goes on with it as it is"
+        )
         return EditsDamagedError(f"{self.path}: {what}. {advice}")
 
     def require_newest(self, *, edits: int, counter: int) -> None:
@@ -298,10 +301,11 @@ class Edits:
         if os.path.getsize(self.path) <= _SMALL_BYTES or _is_old(newest):
             self.back_up(move_on=_is_old(second))
 
-    def back_up_if_newer(self) -> None:
+    def back_up_if_newer(self, *, edits: int = 0, counter: int = 0) -> None:
         """Back up unless the newest backup has every edit; a damaged file is not. Caller holds the publish lock.
 
-        :raises EditsDamagedError: if the file is damaged: the backups are as they were
+        :raises EditsDamagedError: if the file is damaged, or older than ``edits`` and ``counter`` of `require_newest`
+            say: the backups are as they were
         """
         if not self.exists():
             return
@@ -309,7 +313,7 @@ class Edits:
         with contextlib.suppress(StateError):
             if newest.exists() and newest.head() == self.head():
                 return
-        self.check(sealed=True)
+        self.check(edits=edits, counter=counter, sealed=True)
         self.back_up()
 
     def head(self, *, wait_s: float = QUESTION_WAIT_S) -> int:

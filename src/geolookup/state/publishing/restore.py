@@ -4,7 +4,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from geolookup.base import disk
 from geolookup.index.layout import OURS
@@ -20,8 +20,10 @@ from geolookup.state.base.vrfs import layer_path, read_vrfs
 from geolookup.state.edits.outbox import seal
 from geolookup.state.edits.outbox.kept import OPEN
 from geolookup.state.edits.outbox.ledger import Ledger
+from geolookup.state.edits.outbox.operations import describe
+from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import geolocation
-from geolookup.state.edits.outbox.row import OPEN_STATES, UNDER_WAY
+from geolookup.state.edits.outbox.row import OPEN_STATES, UNDER_WAY, State
 from geolookup.state.edits.places.place import in_order
 from geolookup.state.edits.places.reconcile import owed_blocks
 from geolookup.state.edits.store import Edits
@@ -31,6 +33,10 @@ from geolookup.state.publishing.directory import StateDirectory
 REPLACED = "edits.replaced.db"
 _TEMPORARY = "edits.restored.tmp"
 _FAMILIES: tuple[Literal[4], Literal[6]] = (4, 6)
+#: By VRF ("" of the custom layer) and family the ranges of addresses, in order, each with its site and place in words.
+_Answers: TypeAlias = dict[tuple[str, Literal[4, 6]], list[tuple[int, int, str]]]
+#: A range after all others.
+_NOWHERE = (1 << 128, 1 << 128, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +57,7 @@ class Restored:
     replaced: str | None
     lost: list[tuple[str, str, str]]
     owed: list[tuple[str, str, str]]
+    given_up: list[str]
 
 
 def restore(directory: StateDirectory, source: str | None = None, *, empty: bool = False) -> Restored:
@@ -70,6 +77,7 @@ def restore(directory: StateDirectory, source: str | None = None, *, empty: bool
             chosen = None if empty else _copied(directory, temporary, source)
             if empty:
                 files.remove_file(temporary.path)
+            given_up = _given_up(directory.edits, temporary)
             pushed_since, unfinished = prepared(temporary, current)
             replaced = _put_in_place(directory, temporary.path)
         finally:
@@ -78,17 +86,46 @@ def restore(directory: StateDirectory, source: str | None = None, *, empty: bool
         directory.edits.record("restore", "done", after={"source": chosen, "pushed_since": pushed_since})
     if current is not None:
         directory.republish()
-    after = _answers(directory)
-    lost = [
-        (*key[1:], place if key not in after else f"{place}, but {after[key]}")
-        for key, place in before.items()
-        if after.get(key) != place
-    ]
+    lost = [*_lost(before, _answers(directory))]
     goes_on = _owed(directory, or_asked=True)
     owed = [each for each in owed if each not in goes_on]
     return Restored(
-        source=chosen, pushed_since=pushed_since, unfinished=unfinished, replaced=replaced, lost=lost, owed=owed
-    )
+        source=chosen, pushed_since=pushed_since, unfinished=unfinished, replaced=replaced, lost=lost, owed=owed,
+        given_up=given_up,
+    )  # fmt: skip
+
+
+def _given_up(there: Edits, copied: Edits) -> list[str]:
+    """The open edits of a file, in words, that another one lacks; none if it cannot be read."""
+    with contextlib.suppress(StateError):
+        with there.reading() as database:
+            outbox = Outbox(database)
+            numbers = outbox.aliases()
+            found = {
+                (row.id, row.created_at): describe(row.intent, numbers.get(row.locid, row.locid))
+                for row in outbox.where("state <> ? AND concluded IS NULL", (State.DROPPED,))
+            }
+        with copied.reading() as database:
+            kept = {(row.id, row.created_at) for row in Outbox(database).where("1")}
+        return [words for key, words in found.items() if key not in kept]
+    return []
+
+
+def _lost(before: _Answers, after: _Answers) -> Iterator[tuple[str, str, str]]:
+    """The ranges of which the place is another one now, or none, each with the place that was."""
+    for (vrf, family), ranges in before.items():
+        now = iter(after.get((vrf, family), ()))
+        begin, end, other = next(now, _NOWHERE)
+        for first, last, place in ranges:
+            while first <= last:
+                while end < first:
+                    begin, end, other = next(now, _NOWHERE)
+                upto = min(last, end if begin <= first else begin - 1)
+                there = other if begin <= first else ""
+                if there != place:
+                    words = f"{place}, but {there}" if there else place
+                    yield to_text(family, first), to_text(family, upto), words
+                first = upto + 1
 
 
 def owed_of(ledger: Ledger, *, or_asked: bool = False) -> Iterator[tuple[IPBlock, Geolocation]]:
@@ -115,13 +152,13 @@ def _owed(directory: StateDirectory, *, or_asked: bool = False) -> list[tuple[st
     return []
 
 
-def _answers(directory: StateDirectory) -> dict[tuple[str, str, str], str]:
-    """The ranges of the custom layer (``""``) and of those of VRFs, by VRF, each with its site and place in words."""
+def _answers(directory: StateDirectory) -> _Answers:
+    """What lookups answer from the custom layer, and from those of VRFs."""
     try:
         published = directory.open()
     except StateError:
         return {}
-    found: dict[tuple[str, str, str], str] = {}
+    found: _Answers = {}
     layers = [("", published.overlay)]
     with contextlib.closing(published), contextlib.suppress(StateError, IndexFileError):
         vrfs = read_vrfs(directory.home, published.current).values()
@@ -134,7 +171,7 @@ def _answers(directory: StateDirectory) -> dict[tuple[str, str, str], str]:
                     words = "; ".join(filter(None, (place.place_text(), own.get("time_zone"))))
                     words = f"{own['site']} ({words})" if own.get("site") else words
                     words += f" of the VRF {vrf}" if vrf else ""
-                    found[vrf, to_text(family, first), to_text(family, last)] = words
+                    found.setdefault((vrf, family), []).append((first, last, words))
     for _, layer in layers[1:]:
         layer.close()
     return found

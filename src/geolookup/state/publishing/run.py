@@ -122,7 +122,8 @@ class Run:
             return
         try:
             with self.directory.locks.publish():
-                self.directory.edits.back_up_if_newer()
+                edits, counter = (0, 0) if self._read is None else (self._read.edits, self._read.pushed)
+                self.directory.edits.back_up_if_newer(edits=edits, counter=counter)
         except StateError as error:
             _log.debug("edits.db is not backed up: %s", error)
 

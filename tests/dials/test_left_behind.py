@@ -246,3 +246,17 @@ def test_what_was_deleted_and_has_another_number_and_is_not_quite_what_it_was_is
         person("outbox", "retry", number)
         person("push")
     assert person.there == {}
+
+
+def test_what_is_there_again_as_it_was_is_answered_again_though_the_list_is_as_it_was(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    places = dict(person.upstream.places)
+    person("custom", "delete", locid)
+    person.upstream.fail_over({})
+    settle()
+    person("push")  # it is gone already
+    person.upstream.fail_over(places)
+    settle()
+    person("sync", exits=3)
+    assert "is there again" in person.said
+    assert person.looks_up("10.1.0.1") == [-1]

@@ -62,6 +62,7 @@ class Ledger:
     def forget_last(self, place: int) -> None:
         """Forget what a place was that is over: it was told that this is there again."""
         update(self.database, "places", place, {"last": None})
+        self.outbox.touch()
 
     def forms(self) -> Forms:
         """How the service stores what it is sent."""

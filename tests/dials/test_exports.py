@@ -119,3 +119,17 @@ def test_a_row_that_was_copied_in_an_export_is_a_new_site(person: Person, export
     exported.write_text("\n".join([head, first, copied, *rest, ""]), encoding="utf-8")
     person("custom", "apply", exported)
     assert _named(person) == {**FORMER, "A2": ("Berlin", ["10.9.0.0"])}
+
+
+def test_a_site_that_has_a_geolocation_can_take_another_one_that_has_its_block(person: Person, exported: Path) -> None:
+    person.upstream.colleague_creates(ELSEWHERE, [("10.9.0.0", "10.9.0.255")], who="colleague")
+    person("sync")
+    exported.write_text(exported.read_text(encoding="utf-8").replace("10.1.0.0/24", "10.9.0.0/24"), encoding="utf-8")
+    person("custom", "apply", exported, exits=1)
+    assert "--take 'A=-3'" in person.said
+    person("custom", "apply", exported, "--take", "A=-3", exits=3)  # it is not what the file was made from
+    person("custom", "apply", exported, "--take", "A=-3", "--keep", "A=mine")
+    assert "delete A (-1)" in person.said
+    assert _named(person) == {**FORMER, "A": ("Berlin", ["10.9.0.0"])}
+    person.pushes_for_all_to_see()
+    assert sorted(person.there) == [-3, -2]

@@ -326,11 +326,17 @@ class _Planner:
         lost_names = had.keys() - known.keys() - self._takes.keys()
         asked = {name for name in lost_names if self._keep is not None and self._keep.of(name) != "mine"}
         moved = {name for name, locid in known.items() if self.since.moved(name) not in (None, locid)}
-        names = {name: locid for name, locid in known.items() if name in in_file and name not in moved}
+        names = {
+            name: locid
+            for name, locid in known.items()
+            if name in in_file and name not in moved and self._takes.get(name) in (None, locid)
+        }
         # What somebody renamed since is still this site: whose name stays is asked.
         called = {name: known.get(version[0]) for name, version in self.since.decided.items()}
         lost = {
-            site.name: self.since.former(site.name) or called.get(site.name) for site in sites if site.name not in names
+            site.name: self.since.former(site.name) or called.get(site.name)
+            for site in sites
+            if site.name not in names and site.name not in self._takes
         }
         renamed: dict[str, int] = {}
         for name, locid in lost.items():

@@ -175,6 +175,9 @@ def test_an_edit_that_a_backup_lacks_is_named_as_it_is_restored(
     person("custom", edit[0], locid, *edit[1:])
     person("outbox", "restore", tmp_path / "backup", exits=3)
     assert "not in the backup: " in person.said
+    person("custom", edit[0], locid, *edit[1:])
+    person("outbox", "restore", "--empty", exits=3)
+    assert "given up: " in person.said
 
 
 def test_a_place_that_answers_a_longer_range_after_a_restore_is_not_lost(

@@ -220,7 +220,7 @@ def restore(backup: str | None, empty: bool, as_json: bool) -> int:
         output.json_result(asdict(restored))
         return code
     for told in restored.given_up:
-        output.note(f"not in the backup: {told}")
+        output.note(f"{'given up' if empty else 'not in the backup'}: {told}")
     for first, last, place in restored.lost:
         output.note(f"{first}-{last}: lookups no longer have {place}")
     for first, last, place in restored.owed:

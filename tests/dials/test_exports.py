@@ -63,6 +63,10 @@ def test_a_name_that_another_site_has_by_now_is_asked_for(
         assert ("loses the name A" in person.said) is (how == "made again")
         after = {**FORMER, **({"": ("Perth", [])} if how == "made again" else {})}
     assert _named(person) == after
+    # What a new site has by now is asked for again: it may be another one than a person decided on.
+    person("custom", "apply", exported, exits=3 if (how, is_pushed, keep) == ("made again", True, "theirs") else 0)
+    assert "nothing to change" in person.said or "is Perth" in person.said
+    assert _named(person) == after
     person.pushes_for_all_to_see()
     assert sorted(person.there.values()) == sorted(after.values())
 

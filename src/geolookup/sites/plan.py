@@ -272,7 +272,7 @@ class _Planner:
         found = [
             Change(kind=Kind.CLAIM, site=name, locid=locid, was=former.get(locid, self._renamed.get(name)))
             for name, locid in claims.items()
-            if name in names
+            if names.get(name) == locid  # and not another one, since others' names stay
         ]
         found += [
             Change(kind=Kind.DELETE, site=former.get(locid), locid=locid, place=self._layer[locid])
@@ -325,14 +325,23 @@ class _Planner:
         # A site that somebody deleted takes over nothing of theirs, unless a person says so: it is asked first.
         lost_names = had.keys() - known.keys() - self._takes.keys()
         asked = {name for name in lost_names if self._keep is not None and self._keep.of(name) != "mine"}
-        moved = {name for name, locid in known.items() if self.since.moved(name) not in (None, locid)}
+        # What somebody renamed since is still this site: whose name stays is asked, or was decided.
+        called = {
+            name: known[version[0]]
+            for name, version in self.since.decided.items()
+            if version[0] != name and self._is_so(known.get(version[0]), version[2])
+        }
+        owners = {locid: name for name, locid in called.items()}
+        moved = {
+            name
+            for name, locid in known.items()
+            if self.since.moved(name) not in (None, locid) or owners.get(locid, name) != name
+        }
         names = {
             name: locid
             for name, locid in known.items()
             if name in in_file and name not in moved and self._takes.get(name) in (None, locid)
         }
-        # What somebody renamed since is still this site: whose name stays is asked.
-        called = {name: known.get(version[0]) for name, version in self.since.decided.items()}
         lost = {
             site.name: self.since.former(site.name) or called.get(site.name)
             for site in sites
@@ -399,6 +408,9 @@ class _Planner:
             self.sites = sites
             refuse_repetitions(sites, self._bad)
         return left
+
+    def _is_so(self, locid: int | None, digest: str) -> bool:
+        return locid in self._layer and digest_of(content_of(self._layer[locid])) == digest
 
     def _has(self, locid: int, fields: Mapping[str, Any]) -> bool:
         return locid in self._layer and self._layer[locid].fields() == fields

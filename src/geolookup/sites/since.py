@@ -218,7 +218,7 @@ class Since:
         # A moment of another machine is told by the clock alone.
         since = moment if base is None else ""
         lines = session.steps.lines(after=base or 0, since=since) if self._has_base else []
-        if not moment:  # what this user added by a file is no base of the other sites, and no news of its own
+        if not moment:  # a user who added sites by one file expects no question about them with the next
             lines = [line for line in lines if not (line.via.startswith(_ADDS) and line.who == who())]
         self._places: dict[Any, list[Line]] = {}
         self._named: dict[str, int] = {}

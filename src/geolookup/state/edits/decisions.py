@@ -157,13 +157,13 @@ def adopt(session: EditSession, number: int, locid: int) -> OutboxRow:
         if look.another and not any(like(values, theirs.values) for values in made):
             what = ", ".join(word for word in (theirs.fields["city"], theirs.fields["country"]) if word)
             raise EditError(f"geolocation {locid} ({what}) is not like what edit {number} creates")
-    for each in kept.rows.values() if kept.last is None else ():
-        if each.intent.what == "create":
-            done = {"state": State.DONE, "acknowledged_at": now_text(), "problem": None}
-            session.outbox.change(each.id, **done, stored=theirs.fields)
-    kept = session.ledger.of(row.locid)
     if kept.last is not None:  # somebody else has made it anew
         kept = replace(kept, place=made_again(kept.place, kept.last))
+    else:
+        for each in (row for row in kept.rows.values() if row.intent.what == "create"):
+            done = {"state": State.DONE, "acknowledged_at": now_text(), "problem": None}
+            session.outbox.change(each.id, **done, stored=theirs.fields)
+        kept = session.ledger.of(row.locid)
     return _choose(session, row, kept, replace(hold, number=locid, theirs=theirs), "same", "adopt")
 
 

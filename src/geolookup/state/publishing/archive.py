@@ -26,7 +26,6 @@ from geolookup.state.base.parts import FLEET, FLEET_JOINED, FLEET_ROOT, has_serv
 from geolookup.state.base.vrfs import vrf_files
 from geolookup.state.edits.names import SiteNames
 from geolookup.state.edits.outbox.ledger import Ledger
-from geolookup.state.edits.outbox.operations import describe
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import content_of
 from geolookup.state.edits.outbox.row import PENDING_STATES, State
@@ -302,7 +301,7 @@ def _one(read: IO[bytes] | None, record: dict[str, Any], path: str | None, name:
 
 @contextlib.contextmanager
 def _new_file(path: str) -> Iterator[Callable[[bytes], None]]:
-    """What writes a file: that it cannot be written is no fault of the backup."""
+    """A function that writes to a new file; its errors name that file, so that nobody throws a good backup away."""
     with contextlib.ExitStack() as opened:
         with files.file_errors(path):
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
@@ -418,8 +417,7 @@ def _own(home: str, *states: State) -> dict[tuple[Any, ...], str]:
         outbox = Outbox(database)
         numbers, vrfs = outbox.aliases(), VrfPlaces(database, outbox)
         found: dict[tuple[Any, ...], str] = {}
-        for row in outbox.rows(*states):
-            found[row.id, row.created_at] = describe(row.intent, numbers.get(row.locid, row.locid))
+        found |= edits_restore.in_words(outbox, outbox.rows(*states))
         for name, named in SiteNames(database).all().items():
             zone = f", and its time zone {named.time_zone}" if named.time_zone else ""
             found[name, named] = f"the name {name} of geolocation {numbers.get(named.locid, named.locid)}{zone}"

@@ -2,9 +2,9 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from geolookup.base import disk
 from geolookup.index.layout import OURS
@@ -23,7 +23,7 @@ from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.operations import describe
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import geolocation
-from geolookup.state.edits.outbox.row import OPEN_STATES, UNDER_WAY, State
+from geolookup.state.edits.outbox.row import OPEN_STATES, UNDER_WAY, OutboxRow, State
 from geolookup.state.edits.places.place import in_order
 from geolookup.state.edits.places.reconcile import owed_blocks
 from geolookup.state.edits.store import Edits
@@ -100,15 +100,18 @@ def _given_up(there: Edits, copied: Edits) -> list[str]:
     with contextlib.suppress(StateError):
         with there.reading() as database:
             outbox = Outbox(database)
-            numbers = outbox.aliases()
-            found = {
-                (row.id, row.created_at): describe(row.intent, numbers.get(row.locid, row.locid))
-                for row in outbox.where("state <> ? AND concluded IS NULL", (State.DROPPED,))
-            }
+            found = in_words(outbox, outbox.where("state <> ? AND concluded IS NULL", (State.DROPPED,)))
         with copied.reading() as database:
-            kept = {(row.id, row.created_at) for row in Outbox(database).where("1")}
+            outbox = Outbox(database)
+            kept = in_words(outbox, outbox.rows())
         return [words for key, words in found.items() if key not in kept]
     return []
+
+
+def in_words(outbox: Outbox, rows: Iterable[OutboxRow]) -> dict[tuple[Any, ...], str]:
+    """Edits in words, by what they have in every copy of the file: after a restore, a number may be another edit's."""
+    numbers = outbox.aliases()
+    return {(row.id, row.created_at): describe(row.intent, numbers.get(row.locid, row.locid)) for row in rows}
 
 
 def _lost(before: _Answers, after: _Answers) -> Iterator[tuple[str, str, str]]:
@@ -153,7 +156,7 @@ def _owed(directory: StateDirectory, *, or_asked: bool = False) -> list[tuple[st
 
 
 def _answers(directory: StateDirectory) -> _Answers:
-    """What lookups answer from the custom layer, and from those of VRFs."""
+    """The answers of lookups from the custom layer and from those of VRFs; none if nothing is published."""
     try:
         published = directory.open()
     except StateError:

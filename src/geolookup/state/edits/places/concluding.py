@@ -78,6 +78,7 @@ def look_at(place: Place, content: Content | None, forms: Forms, *, conclusive: 
     if content is None:
         return Look(None, conclusive=conclusive)
     ours = recognised(place, content, forms)
+    # If it is just what it shall be, another machine has made it so, perhaps from the same file.
     another = ours != place.shown and is_another(place, ours, forms) and is_another(place, content, forms)
     return Look(ours, conclusive=conclusive, another=another, listed=content if ours != content else None)
 
@@ -179,10 +180,8 @@ class Matching:
                     return number
         return None
 
-    def equal_to(self, place: Place) -> list[int]:
-        """The numbers of what is nobody's, and may be a place: it has a block of it or, if it has none, is just what
-        that was.
-        """
+    def may_be(self, place: Place) -> list[int]:
+        """The numbers that a place may have now: each is nobody's, and shares a block with it or is what it was."""
         found = {
             number: None
             for content in dict.fromkeys(place.was())
@@ -253,7 +252,7 @@ def concluded(
         is_new = place.creating is not None and place.baseline is None
         moved = None if is_new or _holds(place, listed, forms) else matching.same_as(place)
         if moved is None and place.deleted and there is None:  # it may have another number, and be changed, too
-            moved = next(iter(matching.equal_to(place)), None)
+            moved = next(iter(matching.may_be(place)), None)
         if moved is not None:  # the service, or another one, has given it another number
             place = replace(place, number=moved, lost=None, refused=None)
             matching.taken.add(moved)
@@ -264,8 +263,8 @@ def concluded(
             place = replace(place, refused=None)  # somebody else did it
         is_open = place.baseline is not None and bool(place.intents or place.requests)
         match reconcile(place, look):
-            case Hold("gone" | "not shown", None) | Done(None) if is_open and (equal := matching.equal_to(place)):
-                number, *others = equal
+            case Hold("gone" | "not shown", None) | Done(None) if is_open and (found_as := matching.may_be(place)):
+                number, *others = found_as
                 held[place.id] = Hold("unclear", listed[number], number, tuple((each, listed[each]) for each in others))
                 place = place.unbound if place.number is not None else place
             case Hold() as hold:

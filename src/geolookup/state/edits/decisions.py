@@ -14,8 +14,8 @@ from geolookup.state.edits.outbox.kept import Kept
 from geolookup.state.edits.outbox.payload import content_of, fields_of, values_of
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.places.choosing import CHOICES, Choice, chosen, made_again, put_back, rebased
-from geolookup.state.edits.places.concluding import look_at
 from geolookup.state.edits.places.likeness import like
+from geolookup.state.edits.places.looking import look_at
 from geolookup.state.edits.places.place import Intent, amended, without
 from geolookup.state.edits.places.reconcile import Hold
 from geolookup.state.edits.session import EditSession

@@ -14,8 +14,9 @@ from geolookup.state.edits.outbox.kept import OPEN, Kept
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.payload import content_of, geolocation
 from geolookup.state.edits.outbox.row import OutboxRow
-from geolookup.state.edits.places.concluding import look_at, over
+from geolookup.state.edits.places.concluding import over
 from geolookup.state.edits.places.likeness import Forms
+from geolookup.state.edits.places.looking import look_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,9 @@ from geolookup.state.edits.outbox.kept import NAMED, OPEN, Kept
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.payload import content_of, values_of
 from geolookup.state.edits.outbox.row import OutboxRow, State
-from geolookup.state.edits.places.concluding import concluded, is_another, recognised
+from geolookup.state.edits.places.concluding import concluded
 from geolookup.state.edits.places.likeness import Forms, like, may_be_stored
+from geolookup.state.edits.places.looking import is_another, recognised
 from geolookup.state.edits.places.place import Content, Place, Request, Values, filled, in_order
 from geolookup.state.edits.places.reconcile import promised_blocks
 from geolookup.state.generations.cache import digest

@@ -29,8 +29,9 @@ from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.payload import content_of, fields_of
 from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.state.edits.places.choosing import chosen
-from geolookup.state.edits.places.concluding import answered, holders, is_familiar, look_at
+from geolookup.state.edits.places.concluding import answered, holders
 from geolookup.state.edits.places.likeness import Forms
+from geolookup.state.edits.places.looking import is_familiar, look_at
 from geolookup.state.edits.places.place import Blocks, Content, Place, Request, target
 from geolookup.state.edits.places.reconcile import Done, Hold, Look, Send, Wait, reconcile
 from geolookup.state.generations.cache import digest

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from geolookup.state.edits.places import concluding
+from geolookup.state.edits.places import concluding, looking
 from geolookup.state.edits.places import reconcile as deciding
 from tests.state.edits.places import world as worlds
 from tests.state.edits.places.explore import explore, walk
@@ -66,7 +66,7 @@ def _at_once(place: Any, look: Any) -> Any:
 ORIGINAL: dict[str, Callable[..., Any]] = {"reconcile": deciding.reconcile}
 #: Each idea, broken: (module, name, what stands there instead, the size of a world that shows it).
 BROKEN = {
-    "a place is a number": (((concluding,), "is_another", lambda *_: False), (1, 0, 2)),
+    "a place is a number": (((looking,), "is_another", lambda *_: False), (1, 0, 2)),
     "an unknown outcome need not settle": (((worlds, concluding), "reconcile", _at_once), (2, 1, 0)),
     "any list proves everything": (((worlds,), "concluding", lambda world: world.window), (2, 1, 0)),
     "what was acknowledged need not be shown": (((deciding,), "lacking", lambda *_: False), (2, 1, 0)),

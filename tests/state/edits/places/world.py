@@ -7,8 +7,9 @@ from msgspec.structs import replace
 
 from geolookup.state.edits.outbox.stations import pending
 from geolookup.state.edits.places.choosing import CHOICES, chosen, put_back
-from geolookup.state.edits.places.concluding import answered, concluded, look_at, over
+from geolookup.state.edits.places.concluding import answered, concluded, over
 from geolookup.state.edits.places.likeness import Forms
+from geolookup.state.edits.places.looking import look_at
 from geolookup.state.edits.places.place import Content, Intent, Place, Request, Values, strays, target, without
 from geolookup.state.edits.places.reconcile import Hold, Send, reconcile
 

@@ -81,7 +81,7 @@ def _is_so(way: _Way, sent: Values, stored: Values) -> bool:
 
 
 class Forms:
-    """The forms in which a service was seen to store what was sent to it; see `concluding.Forms`."""
+    """The forms in which a service was seen to store what was sent to it; see `looking.recognised`."""
 
     def __init__(self, seen: Iterable[Seen] = ()) -> None:
         self._seen: set[Seen] = set()

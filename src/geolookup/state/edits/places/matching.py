@@ -1,0 +1,374 @@
+"""The matching of places with the numbers of a list: what creates of unknown outcome have made, and who has moved."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from geolookup.state.edits.places.likeness import Forms, may_be_stored
+from geolookup.state.edits.places.looking import holds, recognised
+from geolookup.state.edits.places.place import Content, Intent, Place, Request, Values, states
+from geolookup.state.edits.places.reconcile import Hold
+
+#: What a create did not make: by number, the digest of the content that was there before, or of which a person says so.
+#: Of a create that was never sent it is what was published when the person made it.
+Before: TypeAlias = Mapping[int, Hashable]
+
+
+@dataclass(slots=True)
+class Matching:
+    """The matching of all creates of unknown outcome with what appeared since; ``mark`` is a digest by the number."""
+
+    listed: Mapping[int, Content]
+    mark: Callable[[int], Hashable]
+    before: Mapping[int, Before]
+    forms: Forms
+    #: The numbers of which a person said that a place is not there, by the place's id.
+    denied: Mapping[int, Collection[int]] = field(default_factory=dict)
+    taken: set[int] = field(default_factory=set)
+    #: What a place was that a person wants anew, by its id: somebody may have made it again.
+    was: Mapping[int, Content] = field(default_factory=dict)
+    #: What creates have sent of which this list does not tell yet what they made.
+    pending: list[Values] = field(default_factory=list)
+    #: The place that a list brought, by the number that is its id, too: it may be what one of our creates made.
+    born: dict[int, Place] = field(default_factory=dict)
+    _cells: dict[Hashable, list[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for number in sorted(self.listed, reverse=True):
+            self._cells.setdefault(self.forms.cell(self.listed[number].values), []).append(number)
+
+    def appeared(self, place: Place, values: Values) -> Iterator[int]:
+        """The numbers of what is like these values, is nobody's, and was not there before the create."""
+        before = self.before.get(place.id, {})
+        for cell in self.forms.near(values):
+            for number in self._free(cell):
+                free = number not in self.taken or (number in self.born and number not in before)
+                if free and not self.is_ruled_out(place, number):
+                    yield number
+
+    def is_ruled_out(self, place: Place, number: int) -> bool:
+        """True if a place cannot be what a number shows: that was there before it, or a person says so."""
+        return self.before.get(place.id, {}).get(number) == self.mark(number)
+
+    def is_pending(self, number: int) -> bool:
+        """True if a number shows what a create has sent of which this list does not tell yet what it made."""
+        return any(self.forms.same(sent, self.listed[number].values) for sent in self.pending)
+
+    def _free(self, cell: Hashable) -> list[int]:
+        """What is nobody's of a square, and what a list brought: the rest is dropped, so that it is met once."""
+        numbers = self._cells.get(cell, [])
+        if any(number in self.taken and number not in self.born for number in numbers):
+            numbers = [number for number in numbers if number not in self.taken or number in self.born]
+            self._cells[cell] = numbers
+        return numbers
+
+    def same_as(self, place: Place) -> int | None:
+        """The number of what is nobody's, and just what a place was or was to be, with blocks; None if nothing is."""
+        for content in dict.fromkeys(each for each in place.was() if each.blocks):
+            for number in self._free(self.forms.cell(content.values)):
+                is_so = number not in self.taken and self.listed[number] == content
+                if is_so and not self.is_ruled_out(place, number):
+                    return number
+        return None
+
+    def may_be(self, place: Place) -> list[int]:
+        """The numbers that a place may have now: each is nobody's, and shares a block with it or is what it was."""
+        found = {
+            number: None
+            for content in dict.fromkeys(place.was())
+            for number in self._free(self.forms.cell(content.values))
+            if self.listed[number] == content or content.blocks & self.listed[number].blocks
+        }
+        return [each for each in found if each not in self.taken and not self.is_ruled_out(place, each)]
+
+    def brought(self, place: Place) -> None:
+        """Note a place that a list brought: it may be what one of our creates made, wherever it is since."""
+        self.born[place.id] = place
+        for cell in {self.forms.cell(content.values) for content in place.was()}:
+            if place.id not in (numbers := self._cells.setdefault(cell, [])):
+                numbers.append(place.id)
+
+    def contents(self, number: int) -> Iterator[Content]:
+        """The content that a list has under a number, and its earlier contents if a person has edited it since."""
+        yield self.listed[number]
+        if number in self.born:
+            yield from self.born[number].was()
+
+    def given(self, number: int) -> frozenset[Hashable]:
+        """The blocks that edits gave to what a list brought, before it was known as ours."""
+        return _blocks(self.born[number]) if number in self.born else frozenset()
+
+
+def numbered_anew(places: Sequence[Place], matching: Matching) -> list[Place]:
+    """The places, each that is under one other number just as it was, and not under its own, with that number.
+
+    Two branches in one town can be told apart by that alone if one has no blocks. A place stays where it is if the one
+    that had the other number does: somebody may have made the two equal.
+    """
+    listed = matching.listed
+    numbers: dict[Content, list[int]] = {}
+    for at, content in listed.items():
+        numbers.setdefault(content, []).append(at)
+    ours = {place.number: {*place.was()} for place in places if place.number is not None}
+
+    def is_so(number: int) -> bool:
+        """True if a number shows what the place that had it was, or was to be."""
+        return listed[number] in ours.get(number, ())
+
+    def gives_way(place: Place) -> bool:
+        """True if a create was answered with a number that shows the blocks of something else: it is looked for."""
+        shown = None if place.creating is None or place.number is None else listed.get(place.number)
+        return shown is not None and not any(shown.blocks & was.blocks for was in place.was()) and bool(shown.blocks)
+
+    found = []
+    for place in places:
+        number = place.number if place.creating is None and not place.deleted else None
+        if number is not None and number in listed and not is_so(number):
+            others = [
+                each
+                for was in ours[number]
+                for each in numbers.get(was, ())
+                if not (is_so(each) or matching.is_ruled_out(place, each))
+                and (was.blocks or each in ours)  # without blocks it may be equal by chance
+            ]
+            place = replace(place, number=others[0], refused=None) if len(others) == 1 else place
+        found.append(place)
+    while True:  # one that stays may be in the way of another one
+        owners, moved = Counter(place.number for place in found if not gives_way(place)), found
+        found = [was if owners[now.number] > 1 else now for was, now in zip(places, moved, strict=True)]
+        if found == moved:
+            return found
+
+
+def matched(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) -> tuple[list[Place], dict[int, int]]:
+    """All places, each create that was sent with the number of what it made, as far as the list tells.
+
+    ``held`` gets those whose create may have made what is only like it, or what somebody has changed since. Creates
+    that are equal are interchangeable: any of what they made is right for any of them. So are those whose difference
+    the service does not store.
+    """
+    listed, forms = matching.listed, matching.forms
+    found = {place.id: place for place in places}
+    merged: dict[int, int] = {}
+
+    def unclear(place: Place, number: int, others: Iterable[int | None]) -> None:
+        """Hold a place for what it may be: the number, and others."""
+        also = sorted({each for each in others if each not in (None, number)}, reverse=True)
+        held[place.id] = Hold("unclear", listed[number], number, tuple((each, listed[each]) for each in also))
+        found[place.id] = replace(place, number=None)
+
+    def may_have_made(place: Place, fits: Callable[[Values, Values], bool]) -> tuple[Values, list[int]]:
+        """The numbers of what shows the newest values that were sent for a place, if any shows them, or older ones."""
+        may_have = _blocks(place)
+        for sent in (sents := _sent(place)):
+            numbers = [
+                number
+                for number in dict.fromkeys(matching.appeared(place, sent))
+                if any(
+                    fits(sent, content.values) and content.blocks <= may_have | matching.given(number)
+                    for content in matching.contents(number)
+                )
+            ]
+            if numbers:
+                return sent, numbers
+        return sents[-1], []
+
+    lost = [place for place in places if _is_looked_for(place, listed, forms)]
+    looked_for = {place.id for place in lost}
+    for place in places:
+        if place.id not in looked_for and place.number is not None and holds(place, listed, forms):
+            matching.taken.add(place.number)
+            if place.id == place.number:
+                matching.brought(place)
+    # Those first to which the service gave the very number: it is theirs, if it can be. Those last of which the number
+    # that it gave is not there: more likely somebody deleted that than that the answer was wrong.
+    left = sorted(lost, key=lambda place: (place.number is None) + 2 * (place.number not in (None, *listed)))
+    for fits in (Values.__eq__, forms.same):
+        wanted = Counter([*matching.pending, *(sent for place in left for sent in _sent(place))])
+        unmatched = []
+        for place in left:
+            sent, numbers = may_have_made(place, fits)
+            if not numbers:
+                unmatched.append(place)
+                continue
+            number = min(numbers, key=lambda each: (each != place.number, not listed[each].blocks, -each))
+            if number != place.number and not listed[number].blocks and len(numbers) > wanted[sent]:
+                unclear(place, number, numbers)
+                continue
+            if number in matching.denied.get(place.id, ()):  # it was given again, or somebody has made it like ours
+                unclear(place, number, numbers)
+                continue
+            if number != place.number and _may_be_changed(place, matching, lost):
+                unclear(place, number, [*numbers, place.number])
+                continue
+            wanted.subtract(_sent(place))
+            matching.taken.add(number)
+            if number == place.number:
+                found[place.id] = replace(place, requests=_first_known(place.requests))
+            else:
+                shown = recognised(place, listed[number], forms)
+                carried = (each for each in place.requests if each.what == "create" or each.is_done(shown))
+                found[place.id] = replace(place, number=number, requests=_first_known(carried))
+            if (other := matching.born.pop(number, None)) is not None:
+                merged[other.id] = place.id
+                del found[other.id]
+                found[place.id] = _merged(found[place.id], other)
+        left = unmatched
+    own = {place.number for place in left if holds(place, listed, forms)}
+    for place in left:
+        create = _create(place)
+        there = [
+            number
+            for number in dict.fromkeys(each for sent in _sent(place) for each in matching.appeared(place, sent))
+            if number not in own - {place.number}
+        ]
+        like = [
+            number
+            for number in there
+            if any(forms.same(sent, each.values) for sent in _sent(place) for each in matching.contents(number))
+            or (_may_be_stored(place, listed[number], forms) and not matching.is_pending(number))
+            or (place.doubted and _may_be_made(place, create, listed[number], forms))
+        ]
+        is_there = holds(place, listed, forms) and place.number not in matching.taken
+        if is_there and (place.number in like or not like):
+            continue  # somebody has changed it since
+        like = like or [number for number in there if _may_be_another_now(place, number, matching)]
+        if like:
+            number = place.number if place.number in like else like[0]
+            unclear(place, number, [*like, place.number if is_there else None])
+        elif not create.known:
+            found[place.id] = replace(place, number=None, requests=())  # it made nothing: it may be sent again
+        else:
+            said_yes = tuple(each for each in place.requests if each.known)
+            found[place.id] = replace(place, number=None, lost=place.number or place.lost, requests=said_yes)
+    for place in places:
+        if place.id in found and _waits_to_be_created(place):
+            former = [matching.was[place.id]] if place.id in matching.was else []
+            given = {intent.new for intent in place.intents}.union(*(each.blocks for each in former))
+            sents = _may_be_sent(place) | {each.values: None for each in former}
+            numbers = [
+                number
+                for sent in (sents if place.id in matching.before else ())
+                for number in matching.appeared(place, sent)
+                if forms.same(sent, listed[number].values)
+                and listed[number].blocks <= given
+                and number not in matching.born
+                and not matching.is_pending(number)
+            ]
+            if numbers:
+                unclear(place, numbers[0], numbers)
+    newest = {place.number: place.id for place in found.values() if _is_made(place, listed, forms)}
+    for known in list(found.values()):
+        if newest.get(known.number, known.id) != known.id:  # it was given to another place of ours
+            found[known.id] = replace(known, number=None, lost=known.number)
+    return [found[place.id] for place in places if place.id in found], merged
+
+
+def _may_be_stored(place: Place, content: Content, forms: Forms) -> bool:
+    """True if a service that was not seen to store all as it comes may have made this of what a create sent.
+
+    What has a block that nothing of ours gave is a colleague's, unless services commonly make that of what was sent.
+    """
+    is_ours = content.blocks <= _blocks(place)
+    return any(
+        forms.may_be(sent, content.values) and (is_ours or may_be_stored(sent, content.values)) for sent in _sent(place)
+    )
+
+
+def _may_be_another_now(place: Place, number: int, matching: Matching) -> bool:
+    """True if a create may have made what a number shows, and somebody has changed its other fields since."""
+    content, forms = matching.listed[number], matching.forms
+    return (
+        content.blocks <= _blocks(place)
+        and any(forms.identical(sent, content.values) for sent in _sent(place))
+        and not matching.is_pending(number)
+    )
+
+
+def _may_be_made(place: Place, create: Request, content: Content, forms: Forms) -> bool:
+    """True if what is there may be what a create made, and a copy of the edits that is newer than ours has changed."""
+    return bool(content.blocks & _blocks(place)) or forms.like(create.values, content.values)
+
+
+def _may_be_changed(place: Place, matching: Matching, lost: Sequence[Place]) -> bool:
+    """True if what has the number that a create was answered with is like it: somebody may have changed it.
+
+    It is not if that is just what another create of ours has sent.
+    """
+    content = None if place.number is None else matching.listed.get(place.number)
+    if content is None or place.number in matching.taken:
+        return False
+    same = matching.forms.same
+    others = any(same(_create(other).values, content.values) for other in lost if other.id != place.id)
+    return not others and matching.forms.like(_create(place).values, content.values)
+
+
+def _first_known(requests: Iterable[Request]) -> tuple[Request, ...]:
+    """Requests of which the create is known to have been applied: there is what it made."""
+    return tuple(replace(each, known=True) if each.what == "create" else each for each in requests)
+
+
+def _merged(place: Place, other: Place) -> Place:
+    """A place, with what was edited of it while it was taken for another's."""
+    intents: Sequence[Intent] = sorted((*place.intents, *other.intents), key=lambda intent: intent.id)
+    return replace(place, intents=tuple(intents), requests=(*place.requests, *other.requests))
+
+
+def twins_of(places: Sequence[Place], matching: Matching) -> dict[int, int]:
+    """The numbers of what a create may have made in addition, each with its place."""
+    taken = matching.taken | {place.number for place in places if place.creating is not None}
+    twins: dict[int, int] = {}
+    for place in places:
+        if (create := place.creating) is None:
+            continue
+        for number in matching.appeared(place, create.values):
+            fits = matching.forms.same(create.values, matching.listed[number].values)
+            if fits and number not in taken and number not in twins:
+                twins[number] = place.id
+    return twins
+
+
+def _sent(place: Place) -> list[Values]:
+    """All values that a create and the updates after it have sent, the newest first."""
+    return list(dict.fromkeys(each.values for each in reversed(place.requests) if each.values))
+
+
+def _create(place: Place) -> Request:
+    assert place.creating is not None
+    return place.creating
+
+
+def _waits_to_be_created(place: Place) -> bool:
+    """True if a create was never sent from here: another copy of these edits may have sent it."""
+    is_wanted = any(intent.what == "create" for intent in place.intents)
+    return place.number is None and is_wanted and place.creating is None
+
+
+def _may_be_sent(place: Place) -> dict[Values, None]:
+    """All values that a create may have sent, from another copy of these edits, or from here though it was refused."""
+    return dict.fromkeys(state.values for state in states(place.intents, None))
+
+
+def _is_looked_for(place: Place, listed: Mapping[int, Content], forms: Forms) -> bool:
+    """True if a create was sent, and its number is not known, or does not show just what was sent."""
+    if place.deleted or place.creating is None:
+        return False
+    sent = [request.values for request in place.requests if request.values]
+    found = None if place.number is None else listed.get(place.number)
+    # What a list has shown under that number, a person has decided on, or somebody changed it since.
+    was_shown = place.baseline is not None
+    is_ours = found is not None and (was_shown or any(forms.same(values, found.values) for values in sent))
+    return not (is_ours and holds(place, listed, forms))
+
+
+def _is_made(place: Place, listed: Mapping[int, Content], forms: Forms) -> bool:
+    """True if a create made what the number of a place shows, and no list has shown it before."""
+    return place.creating is not None and holds(place, listed, forms)
+
+
+def _blocks(place: Place) -> frozenset[Hashable]:
+    """The blocks that what it made may have."""
+    return frozenset[Hashable]().union(*(each.blocks for each in place.was()))

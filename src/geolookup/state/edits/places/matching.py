@@ -148,21 +148,79 @@ def matched(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) 
 
     ``held`` gets those whose create may have made what is only like it, or what somebody has changed since. Creates
     that are equal are interchangeable: any of what they made is right for any of them. So are those whose difference
-    the service does not store.
+    the service does not store. The second answer says of which place another is a part, by its id.
     """
     listed, forms = matching.listed, matching.forms
-    found = {place.id: place for place in places}
-    merged: dict[int, int] = {}
+    lost = [place for place in places if _is_looked_for(place, listed, forms)]
+    looked_for = {place.id for place in lost}
+    for place in places:
+        if place.id not in looked_for and place.number is not None and holds(place, listed, forms):
+            matching.taken.add(place.number)
+            if place.id == place.number:
+                matching.brought(place)
+    creates = _Creates(matching, held, lost, {place.id: place for place in places})
+    # Those first to which the service gave the very number: it is theirs, if it can be. Those last of which the number
+    # that it gave is not there: more likely somebody deleted that than that the answer was wrong.
+    left = sorted(lost, key=lambda place: (place.number is None) + 2 * (place.number not in (None, *listed)))
+    for fits in (Values.__eq__, forms.same):
+        left = creates.match(left, fits)
+    own = {place.number for place in left if holds(place, listed, forms)}
+    for place in left:
+        creates.match_likeness(place, own - {place.number})
+    found = creates.found
+    for place in places:
+        if place.id in found and _waits_to_be_created(place) and (numbers := creates.of_another_copy(place)):
+            creates.unclear(place, numbers[0], numbers)
+    newest = {place.number: place.id for place in found.values() if _is_made(place, listed, forms)}
+    for known in list(found.values()):
+        if newest.get(known.number, known.id) != known.id:  # it was given to another place of ours
+            found[known.id] = replace(known, number=None, lost=known.number)
+    return [found[place.id] for place in places if place.id in found], creates.merged
 
-    def unclear(place: Place, number: int, others: Iterable[int | None]) -> None:
+
+@dataclass(slots=True)
+class _Creates:
+    """The places whose creates are looked for, ``lost``, and all places, ``found``, as they are matched so far."""
+
+    matching: Matching
+    held: dict[int, Hold]
+    lost: Sequence[Place]
+    found: dict[int, Place]
+    merged: dict[int, int] = field(default_factory=dict)
+
+    def unclear(self, place: Place, number: int, others: Iterable[int | None]) -> None:
         """Hold a place for what it may be: the number, and others."""
+        listed = self.matching.listed
         also = sorted({each for each in others if each not in (None, number)}, reverse=True)
-        held[place.id] = Hold("unclear", listed[number], number, tuple((each, listed[each]) for each in also))
-        found[place.id] = replace(place, number=None)
+        self.held[place.id] = Hold("unclear", listed[number], number, tuple((each, listed[each]) for each in also))
+        self.found[place.id] = replace(place, number=None)
 
-    def may_have_made(place: Place, fits: Callable[[Values, Values], bool]) -> tuple[Values, list[int]]:
+    def match(self, places: Sequence[Place], fits: Callable[[Values, Values], bool]) -> list[Place]:
+        """Give each place the number of what fits to something that was sent for it: those of which nothing does."""
+        matching, listed = self.matching, self.matching.listed
+        wanted = Counter([*matching.pending, *(sent for place in places for sent in _sent(place))])
+        unmatched = []
+        for place in places:
+            sent, numbers = self._may_have_made(place, fits)
+            if not numbers:
+                unmatched.append(place)
+                continue
+            number = min(numbers, key=lambda each: (each != place.number, not listed[each].blocks, -each))
+            is_named = number == place.number
+            is_one_of_many = not (is_named or listed[number].blocks) and len(numbers) > wanted[sent]
+            if is_one_of_many or number in matching.denied.get(place.id, ()):
+                # Others may have made some of them; what was denied was given again, or somebody has made it like ours.
+                self.unclear(place, number, numbers)
+            elif not is_named and self._may_be_changed(place):
+                self.unclear(place, number, [*numbers, place.number])
+            else:
+                wanted.subtract(_sent(place))
+                self._bind(place, number)
+        return unmatched
+
+    def _may_have_made(self, place: Place, fits: Callable[[Values, Values], bool]) -> tuple[Values, list[int]]:
         """The numbers of what shows the newest values that were sent for a place, if any shows them, or older ones."""
-        may_have = _blocks(place)
+        matching, may_have = self.matching, _blocks(place)
         for sent in (sents := _sent(place)):
             numbers = [
                 number
@@ -176,55 +234,41 @@ def matched(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) 
                 return sent, numbers
         return sents[-1], []
 
-    lost = [place for place in places if _is_looked_for(place, listed, forms)]
-    looked_for = {place.id for place in lost}
-    for place in places:
-        if place.id not in looked_for and place.number is not None and holds(place, listed, forms):
-            matching.taken.add(place.number)
-            if place.id == place.number:
-                matching.brought(place)
-    # Those first to which the service gave the very number: it is theirs, if it can be. Those last of which the number
-    # that it gave is not there: more likely somebody deleted that than that the answer was wrong.
-    left = sorted(lost, key=lambda place: (place.number is None) + 2 * (place.number not in (None, *listed)))
-    for fits in (Values.__eq__, forms.same):
-        wanted = Counter([*matching.pending, *(sent for place in left for sent in _sent(place))])
-        unmatched = []
-        for place in left:
-            sent, numbers = may_have_made(place, fits)
-            if not numbers:
-                unmatched.append(place)
-                continue
-            number = min(numbers, key=lambda each: (each != place.number, not listed[each].blocks, -each))
-            if number != place.number and not listed[number].blocks and len(numbers) > wanted[sent]:
-                unclear(place, number, numbers)
-                continue
-            if number in matching.denied.get(place.id, ()):  # it was given again, or somebody has made it like ours
-                unclear(place, number, numbers)
-                continue
-            if number != place.number and _may_be_changed(place, matching, lost):
-                unclear(place, number, [*numbers, place.number])
-                continue
-            wanted.subtract(_sent(place))
-            matching.taken.add(number)
-            if number == place.number:
-                found[place.id] = replace(place, requests=_first_known(place.requests))
-            else:
-                shown = recognised(place, listed[number], forms)
-                carried = (each for each in place.requests if each.what == "create" or each.is_done(shown))
-                found[place.id] = replace(place, number=number, requests=_first_known(carried))
-            if (other := matching.born.pop(number, None)) is not None:
-                merged[other.id] = place.id
-                del found[other.id]
-                found[place.id] = _merged(found[place.id], other)
-        left = unmatched
-    own = {place.number for place in left if holds(place, listed, forms)}
-    for place in left:
+    def _may_be_changed(self, place: Place) -> bool:
+        """True if what has the number that a create was answered with is like it: somebody may have changed it.
+
+        It is not if that is just what another create of ours has sent.
+        """
+        content = None if place.number is None else self.matching.listed.get(place.number)
+        if content is None or place.number in self.matching.taken:
+            return False
+        same = self.matching.forms.same
+        others = any(same(_create(other).values, content.values) for other in self.lost if other.id != place.id)
+        return not others and self.matching.forms.like(_create(place).values, content.values)
+
+    def _bind(self, place: Place, number: int) -> None:
+        """Give a place the number of what its create made."""
+        self.matching.taken.add(number)
+        carried = iter(place.requests)
+        if number != place.number:
+            shown = recognised(place, self.matching.listed[number], self.matching.forms)
+            carried = (each for each in place.requests if each.what == "create" or each.is_done(shown))
+        # The create is known to have been applied: there is what it made.
+        requests = (replace(each, known=True) if each.what == "create" else each for each in carried)
+        now = replace(place, number=number, requests=tuple(requests))
+        if (other := self.matching.born.pop(number, None)) is not None:  # with what was edited of it meanwhile
+            self.merged[other.id] = place.id
+            del self.found[other.id]
+            intents: Sequence[Intent] = sorted((*now.intents, *other.intents), key=lambda intent: intent.id)
+            now = replace(now, intents=tuple(intents), requests=(*now.requests, *other.requests))
+        self.found[place.id] = now
+
+    def match_likeness(self, place: Place, others: Collection[int | None]) -> None:
+        """Hold a place if its create may have made what is only like it; else it made nothing, or that is gone."""
+        matching, listed, forms = self.matching, self.matching.listed, self.matching.forms
         create = _create(place)
-        there = [
-            number
-            for number in dict.fromkeys(each for sent in _sent(place) for each in matching.appeared(place, sent))
-            if number not in own - {place.number}
-        ]
+        appeared = dict.fromkeys(each for sent in _sent(place) for each in matching.appeared(place, sent))
+        there = [number for number in appeared if number not in others]
         like = [
             number
             for number in there
@@ -234,37 +278,32 @@ def matched(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) 
         ]
         is_there = holds(place, listed, forms) and place.number not in matching.taken
         if is_there and (place.number in like or not like):
-            continue  # somebody has changed it since
+            return  # somebody has changed it since
         like = like or [number for number in there if _may_be_another_now(place, number, matching)]
         if like:
             number = place.number if place.number in like else like[0]
-            unclear(place, number, [*like, place.number if is_there else None])
+            self.unclear(place, number, [*like, place.number if is_there else None])
         elif not create.known:
-            found[place.id] = replace(place, number=None, requests=())  # it made nothing: it may be sent again
+            self.found[place.id] = replace(place, number=None, requests=())  # it made nothing: it may be sent again
         else:
             said_yes = tuple(each for each in place.requests if each.known)
-            found[place.id] = replace(place, number=None, lost=place.number or place.lost, requests=said_yes)
-    for place in places:
-        if place.id in found and _waits_to_be_created(place):
-            former = [matching.was[place.id]] if place.id in matching.was else []
-            given = {intent.new for intent in place.intents}.union(*(each.blocks for each in former))
-            sents = _may_be_sent(place) | {each.values: None for each in former}
-            numbers = [
-                number
-                for sent in (sents if place.id in matching.before else ())
-                for number in matching.appeared(place, sent)
-                if forms.same(sent, listed[number].values)
-                and listed[number].blocks <= given
-                and number not in matching.born
-                and not matching.is_pending(number)
-            ]
-            if numbers:
-                unclear(place, numbers[0], numbers)
-    newest = {place.number: place.id for place in found.values() if _is_made(place, listed, forms)}
-    for known in list(found.values()):
-        if newest.get(known.number, known.id) != known.id:  # it was given to another place of ours
-            found[known.id] = replace(known, number=None, lost=known.number)
-    return [found[place.id] for place in places if place.id in found], merged
+            self.found[place.id] = replace(place, number=None, lost=place.number or place.lost, requests=said_yes)
+
+    def of_another_copy(self, place: Place) -> list[int]:
+        """The numbers of what another copy of these edits may have made, for a create that was never sent from here."""
+        matching, listed = self.matching, self.matching.listed
+        former = [matching.was[place.id]] if place.id in matching.was else []
+        given = {intent.new for intent in place.intents}.union(*(each.blocks for each in former))
+        contents = (*states(place.intents, None), *former)
+        return [
+            number
+            for sent in dict.fromkeys(each.values for each in contents if place.id in matching.before)
+            for number in matching.appeared(place, sent)
+            if matching.forms.same(sent, listed[number].values)
+            and listed[number].blocks <= given
+            and number not in matching.born
+            and not matching.is_pending(number)
+        ]
 
 
 def _may_be_stored(place: Place, content: Content, forms: Forms) -> bool:
@@ -291,30 +330,6 @@ def _may_be_another_now(place: Place, number: int, matching: Matching) -> bool:
 def _may_be_made(place: Place, create: Request, content: Content, forms: Forms) -> bool:
     """True if what is there may be what a create made, and a copy of the edits that is newer than ours has changed."""
     return bool(content.blocks & _blocks(place)) or forms.like(create.values, content.values)
-
-
-def _may_be_changed(place: Place, matching: Matching, lost: Sequence[Place]) -> bool:
-    """True if what has the number that a create was answered with is like it: somebody may have changed it.
-
-    It is not if that is just what another create of ours has sent.
-    """
-    content = None if place.number is None else matching.listed.get(place.number)
-    if content is None or place.number in matching.taken:
-        return False
-    same = matching.forms.same
-    others = any(same(_create(other).values, content.values) for other in lost if other.id != place.id)
-    return not others and matching.forms.like(_create(place).values, content.values)
-
-
-def _first_known(requests: Iterable[Request]) -> tuple[Request, ...]:
-    """Requests of which the create is known to have been applied: there is what it made."""
-    return tuple(replace(each, known=True) if each.what == "create" else each for each in requests)
-
-
-def _merged(place: Place, other: Place) -> Place:
-    """A place, with what was edited of it while it was taken for another's."""
-    intents: Sequence[Intent] = sorted((*place.intents, *other.intents), key=lambda intent: intent.id)
-    return replace(place, intents=tuple(intents), requests=(*place.requests, *other.requests))
 
 
 def twins_of(places: Sequence[Place], matching: Matching) -> dict[int, int]:
@@ -345,11 +360,6 @@ def _waits_to_be_created(place: Place) -> bool:
     """True if a create was never sent from here: another copy of these edits may have sent it."""
     is_wanted = any(intent.what == "create" for intent in place.intents)
     return place.number is None and is_wanted and place.creating is None
-
-
-def _may_be_sent(place: Place) -> dict[Values, None]:
-    """All values that a create may have sent, from another copy of these edits, or from here though it was refused."""
-    return dict.fromkeys(state.values for state in states(place.intents, None))
 
 
 def _is_looked_for(place: Place, listed: Mapping[int, Content], forms: Forms) -> bool:

@@ -35,9 +35,10 @@ from geolookup.state.edits.places.looking import is_familiar, look_at
 from geolookup.state.edits.places.place import Blocks, Content, Place, Request, target
 from geolookup.state.edits.places.reconcile import Done, Hold, Look, Send, Wait, reconcile
 from geolookup.state.generations.cache import digest
-from geolookup.sync.push.conclude import Findings, conclude, learn, words_of_forms
+from geolookup.sync.push.conclude import Findings, conclude
 from geolookup.sync.push.report import PushReport, line_of
 from geolookup.sync.push.requests import Errand, LeaveError, Looking, Outcome, Patience
+from geolookup.sync.push.storing import learn, words_of_forms
 from geolookup.sync.push.telling import Names, why_held, why_missing
 from geolookup.sync.push.view import Seen
 

@@ -32,10 +32,11 @@ from geolookup.state.edits.places.choosing import chosen
 from geolookup.state.edits.places.concluding import answered, holders
 from geolookup.state.edits.places.likeness import Forms
 from geolookup.state.edits.places.looking import is_familiar, look_at
-from geolookup.state.edits.places.place import Blocks, Content, Place, Request, target
-from geolookup.state.edits.places.reconcile import Done, Hold, Look, Send, Wait, reconcile
+from geolookup.state.edits.places.place import Blocks, Content, Place, Request
+from geolookup.state.edits.places.reconcile import Decision, Done, Hold, Look, Send, Wait, reconcile
 from geolookup.state.generations.cache import digest
 from geolookup.sync.push.conclude import Findings, conclude
+from geolookup.sync.push.handover import Handover
 from geolookup.sync.push.report import PushReport, line_of
 from geolookup.sync.push.requests import Errand, LeaveError, Looking, Outcome, Patience
 from geolookup.sync.push.storing import learn, words_of_forms
@@ -67,11 +68,10 @@ _MOST_S = 0.25
 class Job:
     """A place on its way: ``theirs`` is what the service has of it, as far as is known, once it was ``looked`` at.
 
-    It ``leaves`` the blocks that it gives up and may have still. ``conclusive`` is true if a conclusive list said
-    so, and nothing was sent since. ``refused`` is the request that the service said no to, until a look has told
-    whether that is so. ``banned`` are blocks that it does not take back. ``put_off`` is true if the newest request
-    is to be sent again as it is, at another time, ``repeated`` if it was sent before, and nobody knows what became of
-    that. ``listed`` is true once a complete list was read for it alone.
+    ``conclusive`` is true if a conclusive list said so, and nothing was sent since. ``refused`` is the request that the
+    service said no to, until a look has told whether that is so. ``banned`` are blocks that it does not take back.
+    ``put_off`` is true if the newest request is to be sent again as it is, at another time, ``repeated`` if it was sent
+    before, and nobody knows what became of that. ``listed`` is true once a complete list was read for it alone.
     """
 
     kept: Kept
@@ -83,7 +83,6 @@ class Job:
     tries: int = 0
     put_off: bool = False
     repeated: bool = False
-    leaves: Blocks = frozenset()
     refused: Request | None = None
     banned: dict[Any, Request] = field(default_factory=dict)
 
@@ -130,8 +129,7 @@ class Courier:
         self._freed: set[int] = set()
         #: True if only a complete list can tell what becomes of some places.
         self._must_list = False
-        #: Which places have a block that they shall give up.
-        self._leaving: dict[Any, set[int]] = {}
+        self._handover = Handover()
 
     @contextlib.contextmanager
     def _ledger(self) -> Iterator[Ledger]:
@@ -156,30 +154,16 @@ class Courier:
                 self._jobs[place].kept, self._jobs[place].looked = kept, False
         for place in self._jobs.keys() - known.keys():
             self._jobs[place].over = True
-            self._leave(self._jobs[place], frozenset())
+            self._handover.forget(place)
         self._waiting = sorted(self._jobs.values(), key=lambda job: next(iter(job.kept.rows), 0))
         self._forms = ledger.forms()
         self._names = Names(ledger)
         for place in known:
-            self._note_leaving(self._jobs[place])
+            self._note_handover(self._jobs[place])
 
-    def _note_leaving(self, job: Job) -> None:
-        place = job.kept.place
-        theirs = job.theirs if job.looked or job.theirs is not None else place.acknowledged
-        leaves: Blocks = frozenset()
-        if theirs is not None and (place.number is not None or place.lost is None):  # else it is not there any more
-            # What was sent, and not answered, may be there by now.
-            sent = {each.new for each in place.requests if not (each.known or job.conclusive or each.new is None)}
-            wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | sent))
-            leaves = (theirs.blocks | sent) - (frozenset() if wanted is None else wanted.blocks)
-        self._leave(job, leaves)
-
-    def _leave(self, job: Job, blocks: Blocks) -> None:
-        for block in job.leaves:
-            self._leaving[block].discard(job.kept.place.id)
-        for block in blocks:
-            self._leaving.setdefault(block, set()).add(job.kept.place.id)
-        job.leaves = blocks
+    def _note_handover(self, job: Job) -> None:
+        theirs = job.theirs if job.looked or job.theirs is not None else job.kept.place.acknowledged
+        self._handover.note(job.kept.place, theirs, conclusive=job.conclusive)
 
     # The whole
 
@@ -373,21 +357,12 @@ class Courier:
         hold = job.kept.hold
         return hold is not None and not (hold.reason == "conflict" and self._on_conflict != "hold")
 
-    def _busy(self, job: Job) -> frozenset[Any]:
-        """The blocks that this place shall have, and that others of ours have still."""
-        place = job.kept.place
-        wanted = {intent.new for intent in place.intents if intent.new is not None}
-        return frozenset(block for block in wanted if self._leaving.get(block, set()) - {place.id}) | frozenset(
-            job.banned
-        )
+    def _busy(self, job: Job) -> Blocks:
+        """The blocks that a place cannot have yet: others of ours have them still, or it does not take them back."""
+        return frozenset({*self._handover.awaited(job.kept.place), *job.banned})
 
     def _waits_for_others(self, job: Job) -> bool:
-        busy = self._busy(job)
-        if not busy or not job.looked:
-            return False
-        look = Look(job.theirs, conclusive=job.conclusive, busy=busy)
-        place = job.kept.as_of(Mark.now(NEWEST), self._settings.settle_s)
-        return reconcile(place, look) == Wait("others")
+        return job.looked and bool(self._busy(job)) and self._decide(job)[0] == Wait("others")
 
     def _break_circle(self, waiting: list[Job]) -> bool:
         """Of places that wait for each other, have one let its blocks go; false if none waits."""
@@ -398,7 +373,7 @@ class Courier:
                 with self._ledger() as ledger:
                     self._refuse(ledger, job, next(iter(job.banned.values())), job.theirs)
                 return True
-            others = {place for block in self._busy(job) for place in self._leaving.get(block, ())}
+            others = set().union(*self._handover.awaited(job.kept.place).values())
             blockers = [place for place in others if place in self._jobs and self._jobs[place].over]
             job.over = True
             for row in job.kept.pending:
@@ -473,16 +448,13 @@ class Courier:
         if self._may_repeat(job):
             job.repeated, job.put_off = job.repeated or not job.put_off, False
             return self._leaves(job, ledger.begin(kept, kept.place.requests[-1]))
-        place = self._as_looked(job)
-        look = look_at(place, job.theirs, self._forms, conclusive=job.conclusive)
-        look = replace(look, busy=self._busy(job))
-        decision = reconcile(place, look)
+        decision, look = self._decide(job)
         if job.refused is not None:
             self._after_refusal(ledger, job, look)
             return None
         if isinstance(decision, Hold) and decision.reason == "conflict" and self._on_conflict != "hold":
             words = f"the service has changed it, and {self._on_conflict} was chosen"
-            job.kept = ledger.rewrite(kept, chosen(place, decision, self._on_conflict))
+            job.kept = ledger.rewrite(kept, chosen(self._as_looked(job), decision, self._on_conflict))
             gone = [row for row in kept.pending if row.id not in job.kept.rows]
             self._told += [(replace(row, state=State.DROPPED), words) for row in gone]
             return self._next(ledger, job)
@@ -491,11 +463,11 @@ class Courier:
                 return self._begin(ledger, job, request)
             case Hold():
                 self._hold(ledger, job, decision)
-            case Wait("conclusive") if not job.listed and all(request.settled for request in place.requests):
+            case Wait("conclusive") if not job.listed and all(each.settled for each in self._as_looked(job).requests):
                 job.listed, job.looked, self._must_list = True, False, True
             case Done() | Wait("shown"):
                 there = look.content
-                seen = kept.place if there and place.requests else replace(kept.place, baseline=there)
+                seen = kept.place if there and kept.place.requests else replace(kept.place, baseline=there)
                 words = "the service has these values already" if there else "it is gone already"
                 self._save(ledger, job, kept, seen, words, theirs=there)
                 job.over = True
@@ -508,6 +480,13 @@ class Courier:
                     words = f"the service may not show yet what it has: push again in {left_s:.0f} s or later"
                     self._told.append((kept.pending[0], words))
         return None
+
+    def _decide(self, job: Job) -> tuple[Decision, Look]:
+        """What follows for a place from what the service has of it, as far as is known."""
+        place = self._as_looked(job)
+        look = look_at(place, job.theirs, self._forms, conclusive=job.conclusive)
+        look = replace(look, busy=self._busy(job))
+        return reconcile(place, look), look
 
     def _as_looked(self, job: Job) -> Place:
         """The place, with what has settled when it was looked at: of an unknown outcome, what a list has said."""
@@ -593,7 +572,7 @@ class Courier:
                     f"push {row.operation}", str(row.state), locid=row.locid, before=row.base,
                     after={"edit": row.id, "reason": words, "locid": place.number, "payload": row.payload},
                 )  # fmt: skip
-        self._note_leaving(job)
+        self._note_handover(job)
 
     # Answers
 

@@ -15,6 +15,7 @@ from geolookup.sites.changes import Change, Kind, block_changes, custom_layer, i
 from geolookup.sites.site import block_text
 from geolookup.sites.summary import Elsewhere, Owner
 from geolookup.state.editor import Editor
+from geolookup.state.edits import naming
 from geolookup.state.edits.outbox.payload import content_of, values_of
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.places.place import Content
@@ -335,7 +336,7 @@ def _put_names_back(session: EditSession, steps: Sequence[Step], notes: list[str
             if session.shown(named.locid) in session.layer or session.ledger.has("id = ?", (named.locid,))
         }
         moved = {named.locid for _, named in before.items() ^ known.items()}
-        session.name_sites(known, file="undo", about=moved.pop() if len(moved) == 1 else None)
+        naming.name_sites(session, known, file="undo", about=moved.pop() if len(moved) == 1 else None)
     again = {named.locid: (name, named.time_zone) for name, named in names.items()}
     told = []
     for name, (local, zone) in before.items():

@@ -18,7 +18,7 @@ from geolookup.model.fields import UNKNOWN
 from geolookup.model.named import block_of, require_narrow
 from geolookup.model.types import FIELD_NAMES, Geolocation, IPBlock, NewGeolocation
 from geolookup.state.base.parts import has_service
-from geolookup.state.edits import decisions
+from geolookup.state.edits import decisions, naming
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.outbox.payload import values_of
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
@@ -129,9 +129,9 @@ class Editor:
                 given |= self._coordinates(session, given, final=bare)
             locid = session.create(meant_fields(given, bare=bare))
             if name is not None:
-                session.name_by_hand(name, locid)
+                naming.name_by_hand(session, name, locid)
             if time_zone:
-                session.put_time_zone(locid, time_zone)
+                naming.put_time_zone(session, locid, time_zone)
             session.give(locid, found)
         return locid
 
@@ -162,7 +162,7 @@ class Editor:
             shown, local, laid = session.find(locid)
             before = laid.place.fields()
             after = meant_fields({**before, **fields}, before, bare=not has_service(session.published))
-            moved = time_zone is not None and session.put_time_zone(local, time_zone)
+            moved = time_zone is not None and naming.put_time_zone(session, local, time_zone)
             if after != before:
                 session.add(Intent(what="update", values=values_of(after)), local, shown)
             elif not moved:
@@ -177,7 +177,7 @@ class Editor:
         :raises DefaultGeolocationError: if it is a default one
         """
         with self._sessions.transaction() as session:
-            return session.name_by_hand(name, session.find(locid)[1])
+            return naming.name_by_hand(session, name, session.find(locid)[1])
 
     def delete(self, locid: int) -> None:
         """Delete a custom geolocation with its blocks.
@@ -404,7 +404,7 @@ class Editor:
             zones = {named.locid: named.time_zone for named in session.names.all().values()}
             said = time_zones or {}
             named = {name: Named(local, said.get(name, zones.get(local, ""))) for name, local in locals_.items()}
-            session.keep_sites(named, file=file)
+            naming.keep_sites(session, named, file=file)
 
     def pending(self) -> list[OutboxRow]:
         """The edits that have not reached the service, oldest first; none if no service is in the stack.

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec.structs import asdict, replace
 
-from geolookup.model.checked import wrong_name, wrong_time_zone
 from geolookup.model.errors import BlockError, DefaultGeolocationError, EditError, UnknownGeolocationError
 from geolookup.model.named import locid_of
 from geolookup.model.types import Geolocation, IPBlock
@@ -16,14 +15,14 @@ from geolookup.state.base.clock import now_text
 from geolookup.state.base.current import Current, cache_path
 from geolookup.state.base.marks import Begun
 from geolookup.state.edits.layer import Laid, laid
-from geolookup.state.edits.names import BY_HAND, SiteNames, facts_of_sites
+from geolookup.state.edits.names import SiteNames, facts_of_sites
 from geolookup.state.edits.outbox.history import insert_history
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.payload import content_of, geolocation, values_of
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.places.place import Blocks, Content, Intent
 from geolookup.state.edits.places.reconcile import conflicting
-from geolookup.state.edits.steps import SITES, Named, Steps
+from geolookup.state.edits.steps import Steps
 from geolookup.state.edits.vrfs import VrfPlaces
 from geolookup.state.generations.cache import Cache, digest
 
@@ -356,39 +355,6 @@ class EditSession:
                     )
                     self.outbox.notice(0, local, number, words)
 
-    def name_sites(self, names: Mapping[str, Named], *, file: str, about: int | None = None) -> None:
-        """Keep these names, each with a number of this machine, and no others; ``about`` is the one that changes.
-
-        The names of what the service was not told to delete yet stay, so that a later file can take the delete back.
-        """
-        before = self.names.all()
-        named = {each.locid for each in names.values()}
-        # What is not in the layer, and may come back without the service's noticing.
-        hidden = self.forgotten() | {self.local(shown) for shown in self.deleted_unsent()}
-        gone = {name: each for name, each in before.items() if each.locid in hidden and each.locid not in named}
-        after = {**gone, **names}
-        changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-        if changed:
-            self.write_history()
-            for local in named:
-                if (here := self.layer.get(self.shown(local))) is not None:
-                    self.ledger.place_of(self.shown(local), content_of(here.place), seen=self.listed.begun.counter)
-            self.names.change({name: after.get(name) for name in changed}, file=file)
-            self.changed = True  # lookups say the names
-            self.outbox.touch()  # so that they do, even if this process is killed before it publishes
-            steps: dict[int, list[str]] = {}
-            for name in changed:
-                # The name of what is gone already goes with the step that deleted it, and comes back with that.
-                is_gone = name not in after and self.shown(before[name].locid) not in self.layer
-                of = self.steps.newest_of(before[name].locid) if is_gone else None
-                steps.setdefault(of or self.outbox.step, []).append(name)
-            for step, those in steps.items():
-                was, became = (
-                    {name: known[name].written if name in known else None for name in those}
-                    for known in (before, after)
-                )
-                insert_history(self._database, SITES, file, locid=about, before=was, after=became, step=step)
-
     def city(self, fields: Mapping[str, Any]) -> "City | None":
         """The place of the default data, else of a custom geolocation, that stands for the city of such fields; None if
         they have none.
@@ -400,54 +366,6 @@ class EditSession:
             return None  # which is refused as such
         found = find_city(self._lists.home, self.published, country, region, city)
         return found or own_city((laid.place for laid in self.layer.values()), country, region, city)
-
-    def name_by_hand(self, name: str, local: int) -> str | None:
-        """Name one geolocation, by its number of this machine; the name that it had goes, and is returned.
-
-        :raises EditError: if the name cannot be one, or a geolocation has it already
-        """
-        if (wrong := wrong_name(name)) is not None:
-            raise EditError(wrong)
-        names = self.names.all()
-        if name in names and (owner := self.shown(names[name].locid)) in self.layer:
-            if names[name].locid == local:
-                raise EditError(f"geolocation {owner} is named {name!r} already: nothing was changed")
-            raise EditError(f"there is a site {name!r} already: geolocation {owner}. Change that, or take another name")
-        before = next((each for each, of in names.items() if of.locid == local), None)
-        named = Named(local) if before is None else names[before]
-        others = {each: of for each, of in names.items() if of.locid != local}
-        self.name_sites({**others, name: named}, file=BY_HAND, about=local)
-        return before
-
-    def put_time_zone(self, local: int, zone: str) -> bool:
-        """Give the site of a geolocation, by its number of this machine, a time zone, or "": false if it has that.
-
-        :raises EditError: if it is none, or the geolocation is no site
-        """
-        if (wrong := wrong_time_zone(zone)) is not None:
-            raise EditError(wrong)
-        names = self.names.all()
-        name = next((each for each, of in names.items() if of.locid == local), None)
-        if name is None and zone:
-            raise EditError(
-                f"geolocation {self.shown(local)} has no name, and a time zone is a site's: name it first, with "
-                "`geolookup custom rename`"
-            )
-        if name is None or names[name].time_zone == zone:
-            return False
-        self.name_sites({**names, name: Named(local, zone)}, file=BY_HAND, about=local)
-        return True
-
-    def keep_sites(self, names: Mapping[str, Named], *, file: str) -> None:
-        """`name_sites` of the names that a file gives; what was named by hand, and is not in it, keeps its name."""
-        taken, known = {named.locid for named in names.values()}, self.names.all()
-        kept = {
-            name: known[name]
-            for name in self.names.by_hand() - names.keys()
-            if known[name].locid not in taken and self.shown(known[name].locid) in self.layer
-        }
-        self.name_sites({**kept, **names}, file=file)
-        self.names.belong(names, file)
 
     def record(
         self,

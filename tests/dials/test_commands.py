@@ -867,56 +867,6 @@ def test_a_retry_remembers_what_was_shown_though_a_replica_does_not_have_it_yet(
     assert sorted(person.there) == [-2, -1]
 
 
-def _deleted_before_a_list_brought_it(person: Person) -> int:
-    """A create of unknown outcome is deleted, and a list brings what it made: a block is given to that; its number."""
-    locid = person.creates()
-    person.upstream.faults = ["after"]
-    person("push", exits=1)  # nobody knows what became of it
-    person("custom", "delete", locid)
-    person("sync")  # which has it, under the service's number
-    person("custom", "add-block", -1, "10.1.0.0/24")
-    return locid
-
-
-def test_an_edit_of_what_turns_out_to_be_deleted_is_held_and_says_so(person: Person) -> None:
-    _deleted_before_a_list_brought_it(person)
-    settle()
-    person("push", exits=3)
-    why = "is gone from the service, deleted by an edit from here; `geolookup outbox retry 3` creates it anew"
-    assert why in person.said
-    assert "damaged" not in person.said
-    assert why in person("outbox", "show", 3)
-    person("outbox", "drop", 3)
-    person("push")
-    assert (person.there, person.looks_up("10.1.0.1")) == ({}, [1])
-
-
-def test_what_turned_out_to_be_deleted_and_is_deleted_again_is_gone_with_the_edits_between(person: Person) -> None:
-    _deleted_before_a_list_brought_it(person)
-    person("push", exits=1)  # to what the list brought
-    settle()
-    person("push", exits=3)
-    assert "10.1.0.0-10.1.0.255 is there, too" in person.said
-    person("custom", "delete", -1)
-    person("sync", exits=None)
-    assert person.looks_up("10.1.0.1") == [1]
-    person("push")
-    assert (person.there, json.loads(person("outbox", "list", "--json"))) == ({}, [])
-
-
-def test_what_is_shown_though_it_turned_out_to_be_deleted_can_be_edited(person: Person) -> None:
-    locid = _deleted_before_a_list_brought_it(person)
-    settle()
-    person("push", exits=3)
-    assert person.looks_up("10.1.0.1") == [locid]
-    person("custom", "add-block", locid, "10.2.0.0/24")
-    person("push", exits=3)
-    person("outbox", "retry", 3)
-    person("push")
-    assert person.there == {-2: ("Berlin", ["10.1.0.0", "10.2.0.0"])}
-    assert person.looks_up("10.1.0.1", "10.2.0.1") == [-2, -2]
-
-
 def test_a_twin_is_told_of_though_one_list_is_the_first_and_the_last_to_show_how_it_is_stored(person: Person) -> None:
     person.upstream.dials = Dials(capitals=True, dropped=("dmacode",), twice=1.0)
     person.creates("10.1.0.0/24", dmacode="807")

@@ -308,20 +308,6 @@ def test_a_deletion_that_waits_for_a_decision_is_not_done_because_a_copy_numbers
     assert person.there == {}
 
 
-def test_what_a_list_brought_and_a_person_renamed_is_known_as_what_a_lost_create_made(person: Person) -> None:
-    person.upstream.faults = ["after"]
-    person.creates()
-    person("push", exits=1)
-    person("sync")
-    person("custom", "update", -1, "--city", "Lyon", "--country", "FR", "--latitude", "45.76", "--longitude", "4.84")
-    person("push", exits=1)  # the create may still be under way
-    assert person.there == {-1: ("Lyon", [])}
-    settle()
-    person("push")
-    assert person.there == {-1: ("Lyon", [])}
-    assert json.loads(person("custom", "list", "--json"))[0]["locid"] == -1
-
-
 def test_a_deletion_that_a_person_decided_on_takes_that_and_not_what_was_made_twice(person: Person) -> None:
     person.upstream.dials = Dials(twice=1.0)
     locid = person.creates()

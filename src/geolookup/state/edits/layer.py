@@ -3,7 +3,7 @@
 A place of this machine is what the newest list has of it, with every open edit: only a conclusive list ends one.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -17,6 +17,8 @@ from geolookup.state.edits.outbox.row import OutboxRow
 from geolookup.state.edits.places.concluding import over
 from geolookup.state.edits.places.likeness import Forms
 from geolookup.state.edits.places.looking import look_at
+from geolookup.state.edits.places.matching import Matching, unproved
+from geolookup.state.generations.cache import digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +39,35 @@ class Laid:
 
 def laid(ledger: Ledger, custom: Iterable[Geolocation], begun: Begun) -> dict[int, Laid]:
     """The custom geolocations of a list with the places of this machine over them."""
-    ours = ledger.read(f"{OPEN} OR {ABOVE}", (begun.counter,))
-    return lay_over(custom, ours.values(), ledger.forms(), listed=begun.counter)
+    custom, ours, forms = [*custom], ledger.read(f"{OPEN} OR {ABOVE}", (begun.counter,)), ledger.forms()
+    hidden = _unproved(ledger, custom, ours, forms)
+    shown = [place for place in custom if place.locid not in hidden]
+    return lay_over(shown, ours.values(), forms, listed=begun.counter)
+
+
+def made_by(ledger: Ledger, custom: Iterable[Geolocation], number: int) -> Kept | None:
+    """The place of ours whose create may have made what a list shows under a number, as long as nobody knows."""
+    return _unproved(ledger, [*custom], ledger.read(OPEN), ledger.forms()).get(number)
+
+
+def _unproved(
+    ledger: Ledger, custom: Sequence[Geolocation], ours: Mapping[int, Kept], forms: Forms
+) -> Mapping[int, Kept]:
+    """What creates of ours may have made, by number: no place of its own, until a list tells or a person is asked."""
+    creates = (kept for kept in ours.values() if any(each.what == "create" for each in kept.place.requests))
+    sent = [kept for kept in creates if kept.hold is None]
+    if not sent:
+        return {}
+    places = {place.locid: place for place in custom}
+    contents = {locid: content_of(place) for locid, place in places.items()}
+    matching = Matching(
+        contents,
+        mark=lambda number: digest(places[number]),
+        before={kept.place.id: ledger.outbox.baselines.of(kept.before or kept.made) for kept in sent},
+        forms=forms,
+        taken={*ledger.outbox.numbers()},
+    )
+    return {number: ours[place.id] for number, place in unproved([kept.place for kept in sent], matching).items()}
 
 
 #: The places of which a newer list than that with a counter has spoken; see `lay_over`.

@@ -14,7 +14,7 @@ from geolookup.model.types import Geolocation, IPBlock
 from geolookup.state.base.clock import now_text
 from geolookup.state.base.current import Current, cache_path
 from geolookup.state.base.marks import Begun
-from geolookup.state.edits.layer import Laid, laid
+from geolookup.state.edits.layer import Laid, laid, made_by
 from geolookup.state.edits.names import SiteNames, facts_of_sites
 from geolookup.state.edits.outbox.history import insert_history
 from geolookup.state.edits.outbox.ledger import Ledger
@@ -169,6 +169,11 @@ class EditSession:
             )
         shown = self._aliases.get(locid, locid)
         laid = self.layer.get(shown)
+        if laid is None and (made := made_by(self.ledger, self.listed.custom, shown)) is not None:
+            raise UnknownGeolocationError(
+                f"geolocation {locid} of the service may be what the create of geolocation {made.shown} from here has "
+                f"made, and nobody knows yet: edit geolocation {made.shown}; the next push or sync tells"
+            )
         if laid is None:
             raise UnknownGeolocationError(f"custom geolocation {locid} does not exist: see `geolookup custom list`")
         return shown, self.local(shown), laid

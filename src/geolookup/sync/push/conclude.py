@@ -12,7 +12,7 @@ from geolookup.state.edits.outbox.kept import NAMED, OPEN, Kept
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.payload import content_of
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State
-from geolookup.state.edits.places.concluding import concluded
+from geolookup.state.edits.places.concluding import Concluded, concluded
 from geolookup.state.edits.places.looking import is_another, recognised
 from geolookup.state.edits.places.place import Place, in_order
 from geolookup.state.edits.places.reconcile import Hold
@@ -94,12 +94,10 @@ class _Conclusion:
         self._names = Names(ledger, found.places)
         for place in found.places:
             self._tell_misnamed(known[place.id], place)
-        for part, whole in found.merged.items():
-            known[whole] = ledger.merge(known[whole], known[part])
         for place in found.places:
             self._write(known[place.id], place, found.held.get(place.id), start.mark.counter)
             self._tell_back(known[place.id], place)
-        self._note_twins(found.twins)
+        self._note_twins(found)
         if asked_freely:
             self._tell_late()
         self._tell_taken()
@@ -149,17 +147,19 @@ class _Conclusion:
                 reason = "it was given and taken here before it was sent: what the service has is somebody else's"
         self.findings.over.append((self._outbox.row(row.id), reason))
 
-    def _note_twins(self, found: Mapping[int, int]) -> None:
+    def _note_twins(self, found: Concluded) -> None:
         """Note what our creates may have made besides, and what one that is over may have made by now."""
-        twins = dict(found)
+        twins = dict(found.twins)
         for made, create in self._ledger.watched():
             again = self._known[made].place.requests if made in self._known else ()
             if create.what != "create" or any(each.what == "create" and not each.known for each in again):
                 continue  # its next create may have made what appeared
             sent, there = create.values, self._ledger.not_made_by(made)
             for number, content in self._contents.items():
-                appeared = not content.blocks and there.get(number) != self._mark(number)
-                if appeared and (self._forms.same(sent, content.values) or self._forms.may_be(sent, content.values)):
+                is_known = content.blocks or there.get(number) == self._mark(number) or found.is_pending(number)
+                if not is_known and (
+                    self._forms.same(sent, content.values) or self._forms.may_be(sent, content.values)
+                ):
                     twins.setdefault(number, made)
         for number in twins.keys() - self._outbox.numbers().keys() - self._outbox.twins.known().keys():
             self._outbox.twins.note(number, self._ledger.create_of(twins[number]))

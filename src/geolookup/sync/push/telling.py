@@ -112,9 +112,7 @@ def why_held(kept: Kept, hold: Hold, names: Names) -> str:
     """The reason of a hold, and what a person may do about it, with `EDIT` for the number of each edit."""
     who, number = names.of(kept), hold.number
     theirs, beside = words_of(hold.theirs), _beside(kept.place, hold.theirs)
-    if any(each.what == "delete" for each in kept.place.intents):
-        gone = f"{who} is gone from the service, deleted by an edit from here"
-    elif kept.place.baseline is None and not kept.place.requests:
+    if kept.place.baseline is None and not kept.place.requests:
         gone = f"nothing here creates {who} any more (edits.db may have been changed by hand, or damaged)"
     else:
         gone = f"{who} is gone from the service, deleted by somebody"

@@ -10,7 +10,8 @@ from geolookup.state.edits.places.choosing import CHOICES, chosen, put_back
 from geolookup.state.edits.places.concluding import answered, concluded, over
 from geolookup.state.edits.places.likeness import Forms
 from geolookup.state.edits.places.looking import look_at
-from geolookup.state.edits.places.place import Content, Intent, Place, Request, Values, strays, target, without
+from geolookup.state.edits.places.matching import Matching, unproved
+from geolookup.state.edits.places.place import Content, Intent, Place, Request, Values, target, without
 from geolookup.state.edits.places.reconcile import Hold, Send, reconcile
 
 #: What the service has under a number: whose it is, and the content. An owner is a place's id, or somebody else.
@@ -102,9 +103,8 @@ class World(NamedTuple):
     taken_back: frozenset[int] = frozenset()
     #: What a person said is not a place of ours: the place, the number, and what that showed.
     disowned: frozenset[tuple[int, int, Content]] = frozenset()
-    #: Whether the person edits what a list brought, and, of those places, the ones that a create of ours has made.
+    #: Whether the person edits what a list brought.
     brings: bool = False
-    alias: frozenset[tuple[int, int]] = frozenset()
     #: A copy of the edits that may be put back, and how many copies may be kept yet.
     copy: Copy | None = None
     copies: int = 0
@@ -131,8 +131,7 @@ def changed(world: World, shelf: Shelf) -> World:
     """The world after the service changed."""
     if shelf == world.shelf:
         return world
-    alias = world.alias and frozenset(each for each in world.alias if each[0] in dict(shelf))
-    return world._replace(shelf=shelf, window=(*world.window, shelf), alias=alias)
+    return world._replace(shelf=shelf, window=(*world.window, shelf))
 
 
 def start(
@@ -174,9 +173,19 @@ def edits(world: World) -> Iterator[tuple[str, World]]:
     for place in world.places:
         yield from _edits_of(rest, place, number)
     ids = {place.number for place in world.places} | {place.id for place in world.places}
+    hidden = _hidden(world) if world.brings else {}
     for at, (owner, content) in world.shelf if world.brings else ():
-        if at not in ids and _is_brought(world, owner):
+        if at not in ids and at not in hidden and _is_brought(world, owner):
             yield from _edits_of(_brought(rest, at, owner), Place(id=at, number=at, baseline=content), number)
+
+
+def _hidden(world: World) -> dict[int, Place]:
+    """What creates may have made: lookups and lists do not have it, so nobody edits it."""
+    listed, held = contents(world.shelf), dict(world.held)
+    before = {place: contents(shelf) for place, shelf in world.beside}
+    taken = {place.number for place in world.places if place.number is not None}
+    matching = Matching(listed, listed.__getitem__, before, EXACT, taken=taken)
+    return unproved([place for place in world.places if place.creating and place.id not in held], matching)
 
 
 def _is_brought(world: World, owner: int) -> bool:
@@ -209,7 +218,6 @@ def _renumbered(world: World) -> World:
                 gone=frozenset((now(each), block) for each, block in world.gone),
                 given=frozenset((now(each), block) for each, block in world.given),
                 disowned=frozenset((now(each), *rest) for each, *rest in world.disowned),
-                alias=frozenset((now(each), owner) for each, owner in world.alias),
             )
     return world
 
@@ -218,19 +226,13 @@ def _brought(world: World, number: int, owner: int) -> World:
     """The world in which a person edits what a number shows, of which only its number is known here."""
     ours = next((place for place in world.places if place.id == owner), None)
     is_bound = ours is not None and dict(world.shelf).get(ours.number or 0, (None,))[0] == owner
-    if ours is not None and not (is_bound or ours.deleted or owner in dict(world.held)):
-        return world._replace(alias=world.alias | {(number, owner)}, odd=True)
+    is_told = ours is not None and (is_bound or ours.deleted or owner in dict(world.held))
 
     def taken(shelf: Shelf) -> Shelf:
         return tuple((at, (number if at == number and whose == owner else whose, it)) for at, (whose, it) in shelf)
 
-    told = world.told if ours is None else world.told | {owner}  # that it was made twice, or that it is held
+    told = world.told | {owner} if is_told else world.told  # that it was made twice, or that it is held
     return world._replace(shelf=taken(world.shelf), window=tuple(map(taken, world.window)), told=told)
-
-
-def owner_of(world: World, place: int) -> int:
-    """Whose a place is at the service: what a list brought may be what another place of ours made."""
-    return dict(world.alias).get(place, place)
 
 
 def _edits_of(rest: World, place: Place, number: int) -> Iterator[tuple[str, World]]:
@@ -283,7 +285,7 @@ def _edits_of(rest: World, place: Place, number: int) -> Iterator[tuple[str, Wor
 def _given_by_others(world: World, place: Place) -> frozenset[object]:
     """The blocks, as items, that a colleague gave to a place, and that we have neither sent nor seen: they stay."""
     own = {request.new for request in place.requests} | (place.baseline.blocks if place.baseline else set())
-    there = (content.blocks for _, (owner, content) in world.shelf if owner == owner_of(world, place.id))
+    there = (content.blocks for _, (owner, content) in world.shelf if owner == place.id)
     return frozenset(("b", block) for blocks in there for block in blocks - own)
 
 
@@ -320,7 +322,7 @@ def forgotten(world: World, place: Place, dropped: Intent) -> World:
 
 
 def copying(world: World) -> Iterator[tuple[str, World]]:
-    if world.copies and world.copy is None and not world.alias and all(place.id > 0 for place in world.places):
+    if world.copies and world.copy is None and all(place.id > 0 for place in world.places):
         copy = Copy(world.shelf, world.places, world.beside, world.claims, world.disowned)
         yield "the edits are copied", world._replace(copies=world.copies - 1, copy=copy)
     owners = {(number, owner) for shelf in world.window for number, (owner, _) in shelf}
@@ -386,9 +388,7 @@ def colleagues(world: World) -> Iterator[tuple[str, World]]:
 
         def after(entry: tuple[int, Content] | None, *items: object, number: int = number, owner: int = owner) -> World:
             claims = frozenset(
-                each
-                for each in rest.claims
-                if owner_of(rest, each[0]) != owner or (entry is not None and each[1] not in items)
+                each for each in rest.claims if each[0] != owner or (entry is not None and each[1] not in items)
             )
             given = {
                 each for each in rest.given if each[0] != owner or (entry is not None and ("b", each[1]) not in items)
@@ -458,7 +458,7 @@ def applied(
     if number not in taken:
         return world, None
     owner, content = taken[number]
-    if owner != owner_of(world, place.id) and not late:
+    if owner != place.id and not late:
         raise Violated(f"{request.what} of place {place.id} was written to {number}, which is another's")
     after = request.applied(content)
     undone = content.values == ("z",) and (after is None or after.values != ("z",))
@@ -578,7 +578,6 @@ def synced(world: World, shelf: Shelf) -> World:
         before.setdefault(place, {})[number] = content
     denied = {place: {at for whose, at, _ in world.disowned if whose == place} for place, *_ in world.disowned}
     found = concluded(world.places, contents(shelf), before=before, denied=denied, forms=EXACT)
-    world = _merged(world, found.merged)
     twins = {owner for number, (owner, _) in shelf if number in found.twins}
     gone = frozenset(
         (owner, block)
@@ -606,30 +605,6 @@ def _is_taken(place: Place, block: object) -> bool:
     """True if an edit takes a block that a list had."""
     is_known = place.baseline is not None and block in place.baseline.blocks
     return is_known and any(block in intent.takes for intent in place.intents)
-
-
-def _merged(world: World, merged: Mapping[int, int]) -> World:
-    """The world once it is known of which places those that a list had brought are a part."""
-    for part, whole in merged.items():
-        if dict(world.alias).get(part) != whole:
-            if whole not in world.told:
-                raise Violated(f"what a list brought as {part} is taken for place {whole}")
-            # What was made twice, once the other one is gone.
-            shelf = tuple((at, (whole if owner == part else owner, it)) for at, (owner, it) in world.shelf)
-            world = world._replace(shelf=shelf, window=(shelf,))
-        own = {each[1] for each in world.claims if each[0] == whole}
-        both = own & {each[1] for each in world.claims if each[0] == part}
-        both |= {("b", each.new) for place in world.places if place.id == whole for each in place.intents}
-        gone = any((each, "there", False) in world.claims for each in (part, whole))
-        world = world._replace(
-            alias=frozenset(each for each in world.alias if each[0] != part),
-            claims=frozenset(
-                (whole if owner == part else owner, item, wanted)
-                for owner, item, wanted in world.claims
-                if owner not in (part, whole) or not (item in both or gone)  # the later edit counts
-            ),
-        )
-    return world
 
 
 def steps(world: World) -> Iterator[tuple[str, World]]:
@@ -666,7 +641,7 @@ def steps(world: World) -> Iterator[tuple[str, World]]:
             f"the service fails over, to how it was {len(world.window) - 1 - world.window.index(lost)} changes ago",
             after._replace(claims=after.claims - back),
         )
-    is_quiet = not world.late and len(world.window) == 1 and not world.alias
+    is_quiet = not world.late and len(world.window) == 1
     if world.faults and is_quiet and _can_be_numbered_otherwise(world):
         moved = tuple(sorted((number - 3, entry) for number, entry in world.shelf))
         copied = world._replace(shelf=moved, window=(*world.window, moved), faults=world.faults - 1, odd=True)
@@ -711,9 +686,8 @@ def check(world: World) -> None:
                     )
         takes = frozenset().union(*(intent.takes for intent in place.intents))
         for _, block in (each for each in world.seen if each[0] == place.id):
-            is_gone = strays(place.intents)  # an edit of what an earlier one deletes: it is held
             taken = takes - {each for owner, each in world.given if owner == place.id}
-            if shown is not None and not is_gone and block not in shown.blocks | taken:
+            if shown is not None and block not in shown.blocks | taken:
                 raise Violated(f"lookups of place {place.id} lack block {block}, which the last list showed")
 
 
@@ -776,7 +750,7 @@ def choices(world: World, held: int, hold: Hold) -> Iterator[tuple[str, World]]:
     for choice in CHOICES[hold.reason]:
         owner, _ = dict(world.shelf).get(hold.number, (None, None))  # type: ignore[arg-type]
         elsewhere = any(owner == held and number != hold.number for number, (owner, _) in world.shelf)
-        if (choice == "same" and owner != owner_of(world, held)) or (place.doubted and elsewhere):
+        if (choice == "same" and owner != held) or (place.doubted and elsewhere):
             continue  # a person who says so is wrong, and is believed
         keeps = choice in ("mine", "anew", "retry")
         free = world._replace(
@@ -886,7 +860,7 @@ def check_done(world: World) -> None:
     for place in world.places:
         if place.id in dict(world.held):
             continue
-        own = there.get(owner_of(world, place.id), [])
+        own = there.get(place.id, [])
         if len(own) > 1 and place.id not in world.told:
             raise Violated(f"place {place.id} is there twice: {own}")
         if place.intents or place.requests:

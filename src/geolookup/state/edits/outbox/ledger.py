@@ -282,21 +282,6 @@ class Ledger:
             if state is not None:
                 yield row
 
-    def merge(self, kept: Kept, other: Kept) -> Kept:
-        """A place with another that turned out to be a part of it: a list had brought it first."""
-        for table, of in (("outbox", "locid"), ("requests", "place"), ("renumbered", "place"), ("places", "again")):
-            sql = f"UPDATE {table} SET {of} = ? WHERE {of} = ?"  # noqa: S608 - our names
-            self.database.execute(sql, (kept.place.id, other.place.id))
-        self.database.execute("UPDATE OR IGNORE sites SET locid = ? WHERE locid = ?", (kept.place.id, other.place.id))
-        self.database.execute("DELETE FROM sites WHERE locid = ?", (other.place.id,))
-        self._note_former(other.place.id, kept.place.id)
-        self.database.execute("DELETE FROM places WHERE id = ?", (other.place.id,))
-        rows = {
-            number: replace(row, locid=kept.place.id) for number, row in sorted({**kept.rows, **other.rows}.items())
-        }
-        place = replace(kept.place, requests=(*kept.place.requests, *other.place.requests))
-        return replace(kept, place=place, rows=rows)
-
     def rewrite(self, kept: Kept, place: Place, *, gone: str | None = None, theirs: Content | None = None) -> Kept:
         """Write the edits of a place as a choice has made them: changed, added, or given up (``gone`` says why).
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from geolookup.state.edits.outbox.row import State
-from geolookup.state.edits.places.place import Content, Intent, Place, last_word, strays
+from geolookup.state.edits.places.place import Content, Intent, Place, last_word
 from geolookup.state.edits.places.reconcile import Hold, conflicting, half_done, meant, owed_blocks
 
 
@@ -15,7 +15,7 @@ def pending(place: Place, theirs: Content | None) -> list[Intent]:
         if place.number is None and any(each.what == "create" and not each.known for each in place.requests):
             return list(place.intents)  # it may have been made
         gone = any(intent.what == "delete" for intent in place.intents)
-        return list(strays(place.intents) if gone else place.intents)
+        return [] if gone else list(place.intents)
     owed, wanted = owed_blocks(place), meant(place, theirs)
     if wanted is None:
         known = max((request.upto for request in place.requests if request.known), default=0)

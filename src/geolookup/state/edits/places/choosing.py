@@ -12,7 +12,6 @@ from geolookup.state.edits.places.place import (
     in_order,
     lacked,
     made_against,
-    strays,
     taken_by,
     target,
     without,
@@ -129,8 +128,8 @@ def _back(place: Place, theirs: Content) -> Blocks:
 def anew(place: Place) -> Place:
     """The whole place, to be created: nothing of it is at the service, or what is there is somebody else's."""
     wanted = target(place.intents, place.baseline)
-    if wanted is None and (left := strays(place.intents) or place.intents):
-        wanted = target(left, left[0].base)
+    if wanted is None and place.intents:
+        wanted = target(place.intents, place.intents[0].base)
     if wanted is None:
         return _unbound(place)
     # Under the numbers that a person knows: the create under the first, and each block under that which gave it.

@@ -40,16 +40,14 @@ def answered(place: Place, *, number: int | None = None) -> Place:
 class Concluded:
     """All places after a conclusive list: ``held`` by their ids.
 
-    ``merged`` says, by its id, of which place another is a part: a list brought it before it was known as ours. To tell
-    of: ``twins``, numbers of what our creates may have made besides, each with the place, and ``ended``, ids of places
-    that others deleted, or changed beyond recognition. ``is_pending`` is `Matching.is_pending`.
+    To tell of: ``twins``, numbers of what our creates may have made besides, each with the place, and ``ended``, ids of
+    places that others deleted, or changed beyond recognition. ``is_pending`` is `Matching.is_pending`.
     """
 
     places: tuple[Place, ...]
     held: Mapping[int, Hold]
     twins: Mapping[int, int]
     ended: tuple[int, ...]
-    merged: Mapping[int, int]
     is_pending: Callable[[int], bool]
 
 
@@ -77,9 +75,12 @@ def concluded(
     places = numbered_anew(places, matching)
     matching.taken |= {place.number for place in waiting if place.number is not None}
     matching.pending += [
-        each.values for place in waiting for each in place.requests if each.what == "create" and not each.known
+        each.values
+        for place in waiting
+        for each in place.requests
+        if each.what == "create" and not (each.known and (place.deleted or holds(place, listed, forms)))
     ]
-    bound, merged = matched(places, matching, held)
+    bound = matched(places, matching, held)
     known = [place for place in waiting if all(each.known for each in place.requests if each.what == "create")]
     twins = twins_of([*bound, *known], matching)
     numbers = {place.number for place in (*bound, *waiting) if place.number is not None}
@@ -132,7 +133,7 @@ def concluded(
                 place = _shown(place, look.content, shown)
         found.append(place)
     return Concluded(
-        places=tuple(found), held=held, twins=twins, ended=tuple(ended), merged=merged,
+        places=tuple(found), held=held, twins=twins, ended=tuple(ended),
         is_pending=matching.is_pending,
     )  # fmt: skip
 

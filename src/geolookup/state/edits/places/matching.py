@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from geolookup.state.edits.places.likeness import Forms, may_be_stored
 from geolookup.state.edits.places.looking import holds, recognised
-from geolookup.state.edits.places.place import Content, Intent, Place, Request, Values, states
+from geolookup.state.edits.places.place import Content, Place, Request, Values, states
 from geolookup.state.edits.places.reconcile import Hold
 
 #: What a create did not make: by number, the digest of the content that was there before, or of which a person says so.
@@ -32,7 +32,7 @@ class Matching:
     was: Mapping[int, Content] = field(default_factory=dict)
     #: What creates have sent of which this list does not tell yet what they made.
     pending: list[Values] = field(default_factory=list)
-    #: The place that a list brought, by the number that is its id, too: it may be what one of our creates made.
+    #: What a person edited under its number, as a place of its own: a create may have made it all the same.
     born: dict[int, Place] = field(default_factory=dict)
     _cells: dict[Hashable, list[int]] = field(default_factory=dict)
 
@@ -85,7 +85,7 @@ class Matching:
         return [each for each in found if each not in self.taken and not self.is_ruled_out(place, each)]
 
     def brought(self, place: Place) -> None:
-        """Note a place that a list brought: it may be what one of our creates made, wherever it is since."""
+        """Note a place that a list brought and a person edited: it is looked for wherever it is since."""
         self.born[place.id] = place
         for cell in {self.forms.cell(content.values) for content in place.was()}:
             if place.id not in (numbers := self._cells.setdefault(cell, [])):
@@ -96,10 +96,6 @@ class Matching:
         yield self.listed[number]
         if number in self.born:
             yield from self.born[number].was()
-
-    def given(self, number: int) -> frozenset[Hashable]:
-        """The blocks that edits gave to what a list brought, before it was known as ours."""
-        return _blocks(self.born[number]) if number in self.born else frozenset()
 
 
 def numbered_anew(places: Sequence[Place], matching: Matching) -> list[Place]:
@@ -143,12 +139,25 @@ def numbered_anew(places: Sequence[Place], matching: Matching) -> list[Place]:
             return found
 
 
-def matched(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) -> tuple[list[Place], dict[int, int]]:
+def unproved(places: Iterable[Place], matching: Matching) -> dict[int, Place]:
+    """The numbers of what creates may have made of which no conclusive list has told yet, each with the place."""
+    return {
+        number: place
+        for place in places
+        if place.baseline is None and _is_looked_for(place, matching.listed, matching.forms)
+        for sent in _sent(place)
+        for number in matching.appeared(place, sent)
+        if matching.forms.same(sent, matching.listed[number].values)
+        and matching.listed[number].blocks <= _blocks(place)
+    }
+
+
+def matched(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) -> list[Place]:
     """All places, each create that was sent with the number of what it made, as far as the list tells.
 
     ``held`` gets those whose create may have made what is only like it, or what somebody has changed since. Creates
     that are equal are interchangeable: any of what they made is right for any of them. So are those whose difference
-    the service does not store. The second answer says of which place another is a part, by its id.
+    the service does not store.
     """
     listed, forms = matching.listed, matching.forms
     lost = [place for place in places if _is_looked_for(place, listed, forms)]
@@ -169,13 +178,13 @@ def matched(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) 
         creates.match_likeness(place, own - {place.number})
     found = creates.found
     for place in places:
-        if place.id in found and _waits_to_be_created(place) and (numbers := creates.of_another_copy(place)):
+        if _waits_to_be_created(place) and (numbers := creates.of_another_copy(place)):
             creates.unclear(place, numbers[0], numbers)
     newest = {place.number: place.id for place in found.values() if _is_made(place, listed, forms)}
     for known in list(found.values()):
         if newest.get(known.number, known.id) != known.id:  # it was given to another place of ours
             found[known.id] = replace(known, number=None, lost=known.number)
-    return [found[place.id] for place in places if place.id in found], creates.merged
+    return [found[place.id] for place in places]
 
 
 @dataclass(slots=True)
@@ -186,7 +195,6 @@ class _Creates:
     held: dict[int, Hold]
     lost: Sequence[Place]
     found: dict[int, Place]
-    merged: dict[int, int] = field(default_factory=dict)
 
     def unclear(self, place: Place, number: int, others: Iterable[int | None]) -> None:
         """Hold a place for what it may be: the number, and others."""
@@ -225,10 +233,9 @@ class _Creates:
             numbers = [
                 number
                 for number in dict.fromkeys(matching.appeared(place, sent))
-                if any(
-                    fits(sent, content.values) and content.blocks <= may_have | matching.given(number)
-                    for content in matching.contents(number)
-                )
+                if number not in matching.born
+                and fits(sent, matching.listed[number].values)
+                and matching.listed[number].blocks <= may_have
             ]
             if numbers:
                 return sent, numbers
@@ -255,13 +262,7 @@ class _Creates:
             carried = (each for each in place.requests if each.what == "create" or each.is_done(shown))
         # The create is known to have been applied: there is what it made.
         requests = (replace(each, known=True) if each.what == "create" else each for each in carried)
-        now = replace(place, number=number, requests=tuple(requests))
-        if (other := self.matching.born.pop(number, None)) is not None:  # with what was edited of it meanwhile
-            self.merged[other.id] = place.id
-            del self.found[other.id]
-            intents: Sequence[Intent] = sorted((*now.intents, *other.intents), key=lambda intent: intent.id)
-            now = replace(now, intents=tuple(intents), requests=(*now.requests, *other.requests))
-        self.found[place.id] = now
+        self.found[place.id] = replace(place, number=number, requests=tuple(requests))
 
     def match_likeness(self, place: Place, others: Collection[int | None]) -> None:
         """Hold a place if its create may have made what is only like it; else it made nothing, or that is gone."""
@@ -281,7 +282,7 @@ class _Creates:
             return  # somebody has changed it since
         like = like or [number for number in there if _may_be_another_now(place, number, matching)]
         if like:
-            number = place.number if place.number in like else like[0]
+            number = place.number if place.number in like else min(like, key=lambda each: each in matching.born)
             self.unclear(place, number, [*like, place.number if is_there else None])
         elif not create.known:
             self.found[place.id] = replace(place, number=None, requests=())  # it made nothing: it may be sent again
@@ -341,7 +342,7 @@ def twins_of(places: Sequence[Place], matching: Matching) -> dict[int, int]:
             continue
         for number in matching.appeared(place, create.values):
             fits = matching.forms.same(create.values, matching.listed[number].values)
-            if fits and number not in taken and number not in twins:
+            if fits and number not in taken and number not in twins and not matching.is_pending(number):
                 twins[number] = place.id
     return twins
 

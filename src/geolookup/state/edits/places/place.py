@@ -175,8 +175,6 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def shown(self) -> Content | None:
         """The place as lookups have it: the baseline with every open intent."""
-        if left := strays(self.intents):
-            return target(left, left[0].base)
         return target(self.intents, self.baseline)
 
     @property
@@ -333,12 +331,11 @@ def lacked(intents: Iterable[Intent], content: Content) -> tuple[Intent, ...]:
     needed = {at for at, is_so in last.values() if not is_so}
     said: set[Any] = set()
     left: list[Intent] = []
-    is_deleted = takes = False
+    takes = False
     for at, intent in enumerate(intents):
         items = {item for item, _ in _says(intent, content)}
-        is_deleted = is_deleted or intent.what == "delete"
         gives = intent.new is not None and last[(intent.new,)][0] == at
-        if is_deleted or at in needed or items & said or (takes and gives):
+        if intent.what == "delete" or at in needed or items & said or (takes and gives):
             takes = takes or bool(intent.takes)
             left.append(intent)
             said |= items
@@ -351,9 +348,3 @@ def _says(intent: Intent, content: Content) -> Iterator[tuple[Any, bool]]:
     yield from (((block,), block not in content.blocks) for block in intent.takes)
     if intent.new is not None:
         yield (intent.new,), intent.new in content.blocks
-
-
-def strays(intents: tuple[Intent, ...]) -> tuple[Intent, ...]:
-    """The edits of a place after the last that deletes it: nobody knew then that it is the same."""
-    deleted = max((at for at, intent in enumerate(intents) if intent.what == "delete"), default=len(intents))
-    return intents[deleted + 1 :]

@@ -17,7 +17,6 @@ from geolookup.state.edits.places.place import (
     filled,
     in_order,
     last_word,
-    strays,
     taken_by,
     target,
 )
@@ -151,8 +150,6 @@ def _absent(place: Place, look: Look) -> Decision:
     another = look.another
     creates = any(intent.what == "create" for intent in place.intents)
     created, deleted = place.creating is not None, place.deleted
-    if deleted and strays(place.intents):
-        return Hold("gone", None, _number(place))
     if created and not deleted and (place.number is not None or not all(request.known for request in place.requests)):
         return Wait("conclusive")  # a list that is matched with all creates tells what it made
     if not look.conclusive and (created or place.number is not None):
@@ -162,7 +159,7 @@ def _absent(place: Place, look: Look) -> Decision:
     if target(place.intents, place.baseline) is None:
         if another and not deleted:
             return Hold("another", look.content, _number(place))
-        return Hold("gone", None, _number(place)) if strays(place.intents) else Done(None)
+        return Done(None)
     if place.number is None and creates and not created:
         wanted = target(place.intents, None)
         assert wanted is not None

@@ -171,6 +171,23 @@ def test_what_a_create_that_was_sent_again_makes_late_is_told_though_it_is_store
     assert "geolookup outbox keep -3" in person.said
 
 
+def test_what_a_push_found_there_already_is_looked_for_by_the_next_list(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    before = person.upstream.places[-1]
+    person("custom", "update", locid, "--areacode", "77")
+    person.upstream.colleague_changes(
+        -1, Place(tuple({**before.as_fields(), "areacode": "77"}.values()), before.blocks), who="colleague"
+    )
+    person("push")
+    assert "has these values already" in person.said
+    person.upstream.colleague_changes(-1, before, who="colleague")
+    settle()
+    person("sync", exits=None)  # though the list is as it was when it was published
+    assert [each["state"] for each in json.loads(person("outbox", "list", "--json"))] == ["queued"]
+    person("push")
+    assert person.upstream.places[-1].as_fields()["areacode"] == "77"
+
+
 def test_what_another_create_turns_out_to_have_made_is_no_twin(person: Person) -> None:
     person.creates()
     person.upstream.faults = ["before"]

@@ -86,6 +86,25 @@ def test_a_change_of_blocks_that_lands_after_it_has_settled_is_told(person: Pers
     assert "was carried out late" in person.said
 
 
+@pytest.mark.parametrize(
+    "edit",
+    [("remove-block", "10.2.0.0/24"), ("replace-block", "10.2.0.0/24", "10.3.0.0/24")],
+)
+def test_what_a_second_request_did_is_not_told_as_the_late_work_of_the_first(
+    person: Person, edit: tuple[str, ...]
+) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "add-block", locid, "10.2.0.0/24")
+    person.upstream.faults = ["before"]
+    person("push", exits=1)
+    settle()
+    person("push")
+    person("custom", edit[0], locid, *edit[1:])
+    settle()
+    person("sync")
+    assert "carried out late" not in person.said
+
+
 def test_a_delete_that_lands_after_it_has_settled_is_told(person: Person) -> None:
     locid = person.has("10.1.0.0/24")
     person("custom", "delete", locid)

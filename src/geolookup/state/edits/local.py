@@ -10,7 +10,7 @@ from geolookup.state.base.marks import Begun
 from geolookup.state.base.sqlite import QUESTION_WAIT_S, RUN_WAIT_S
 from geolookup.state.edits.layer import ABOVE, Laid, laid
 from geolookup.state.edits.names import SiteNames
-from geolookup.state.edits.outbox.kept import DELETED
+from geolookup.state.edits.outbox.kept import DELETED, UNPROVED
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.store import Edits
@@ -71,10 +71,10 @@ class LocalEdits:
     def in_doubt(self, begun: Begun) -> bool:
         """True if only a list that is asked for without conditions says how things are.
 
-        Something was sent, or a newer list than that has spoken of a place, or why one is held: that it is as it was
-        proves nothing.
+        Something was sent, or found there already, or a newer list than that has spoken of a place, or why one is held:
+        that it is as it was proves nothing.
         """
-        where = f"id IN (SELECT place FROM requests WHERE NOT over) OR hold IS NOT NULL OR {ABOVE}"  # noqa: S608 - our names
+        where = f"{UNPROVED} OR hold IS NOT NULL OR {ABOVE}"
         return self.ask(lambda ledger: ledger.has(where, (begun.counter,)))
 
     def deleted_here(self) -> set[int]:

@@ -260,7 +260,7 @@ class _Conclusion:
             theirs = None if place.number is None else self._contents.get(place.number)
             now, *before = (
                 None if each is None else recognised(place, each, self._forms)
-                for each in (theirs, place.shown, place.at_service)
+                for each in (theirs, place.shown, place.at_service, kept.place.acknowledged)
             )
             if not request.is_done(now) or any(map(request.is_done, before)):
                 continue

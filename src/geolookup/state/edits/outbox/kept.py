@@ -20,6 +20,10 @@ _OPEN_EDITS = f"SELECT locid FROM outbox WHERE {_IS_OPEN}"  # noqa: S608 - our n
 #: Places of which something is open.
 OPEN = f"id IN ({_OPEN_EDITS}) OR id IN (SELECT place FROM requests WHERE NOT over)"  # noqa: S608 - our names
 
+#: Those that have something which no list has shown.
+UNPROVED = f"""id IN (SELECT place FROM requests WHERE NOT over)
+    OR id IN (SELECT locid FROM outbox WHERE {_IS_OPEN} AND state = 'done')"""  # noqa: S608 - our names
+
 #: Those of which nobody knows whether a create made them.
 LOST_CREATES = "id IN (SELECT place FROM requests WHERE what = 'create' AND NOT known AND NOT over)"
 

@@ -504,3 +504,29 @@ def test_what_has_another_number_before_its_edits_have_settled_is_answered_with_
         ours, theirs = json.loads(person("lookup", "10.1.0.1", "10.2.0.1", "--format", "json"))
         assert (ours["locid"], ours["city"], theirs["locid"]) == (number, "Bonn", 1)
         settle()
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["one that a list has shown", "one that none has shown"])
+@pytest.mark.parametrize("pulls", [True, False])
+def test_a_branch_without_blocks_whose_number_is_exchanged_with_that_of_a_new_one_keeps_what_is_its_own(
+    person: Person, is_known: bool, pulls: bool
+) -> None:
+    here = person.has() if is_known else person.creates()
+    second = person.creates("10.1.0.0/24")
+    person("push")
+    if pulls:
+        person("sync")
+    places = person.upstream.places
+    person.upstream.fail_over({-1: places[-2], -2: places[-1]})
+    person("custom", "update", here, "--city", "Bonn")
+    person("push", exits=None)
+    person("sync", exits=None)
+    assert person.looks_up("10.1.0.1") == [json.loads(person("custom", "show", second, "--json"))["locid"]]
+    for _ in range(2):
+        settle()
+        person("push", exits=None)
+        person("sync", exits=None)
+    assert person.upstream.places[-1] == places[-2]
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"]), -2: ("Bonn", [])}
+    assert person.looks_up("10.1.0.1") == [-1]
+    assert json.loads(person("custom", "show", here, "--json"))["city"] == "Bonn"

@@ -16,7 +16,7 @@ from geolookup.state.edits.outbox.payload import content_of, geolocation
 from geolookup.state.edits.outbox.row import OutboxRow
 from geolookup.state.edits.places.concluding import over
 from geolookup.state.edits.places.likeness import Forms
-from geolookup.state.edits.places.looking import look_at
+from geolookup.state.edits.places.looking import is_of_others, look_at, owners_of
 from geolookup.state.edits.places.matching import Matching, unproved
 from geolookup.state.generations.cache import digest
 
@@ -81,6 +81,7 @@ def lay_over(places: Iterable[Geolocation], ours: Collection[Kept], forms: Forms
     as it is.
     """
     layer = {place.locid: Laid(place=place) for place in places}
+    owners = owners_of(kept.place for kept in ours) if any(kept.place.number in layer for kept in ours) else {}
     moved = {
         content
         for kept in ours
@@ -104,6 +105,7 @@ def lay_over(places: Iterable[Geolocation], ours: Collection[Kept], forms: Forms
                 was = replace(place, baseline=had)
                 is_ours = had is not None and bool(found.blocks) and found.blocks <= had.blocks
             another = not (is_ours and listed < kept.seen) and look_at(was, found, forms, conclusive=False).another
+            another = another or (place.number is not None and is_of_others(place, found, owners))
             if not another:
                 del layer[number]
             if not another and listed >= kept.since and place.number is not None:

@@ -1,6 +1,6 @@
 """Hold a complete list against every place of this machine: what it shows is over, and a person is told of the rest."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,13 +26,15 @@ class Findings:
     """The findings of a list; each is said once.
 
     ``held`` are edits that wait for a decision since this list, ``over`` those that it was the first to show.
-    ``warnings`` are what a person should know, ``told`` notices of what a person must look at.
+    ``warnings`` are what a person should know, ``told`` notices of what a person must look at. ``undecided`` are ids of
+    places that may have another number, which a later list tells.
     """
 
     held: list[OutboxRow] = field(default_factory=list)
     over: list[tuple[OutboxRow, str]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     told: list[dict[str, Any]] = field(default_factory=list)
+    undecided: Collection[int] = ()
 
 
 def conclude(
@@ -91,6 +93,7 @@ class _Conclusion:
             waiting=waiting,
             was={id_: kept.last for id_, kept in known.items() if kept.last is not None and kept.gone is None},
         )
+        self.findings.undecided = found.undecided
         self._names = Names(ledger, found.places)
         for place in found.places:
             self._tell_misnamed(known[place.id], place)

@@ -250,6 +250,8 @@ class Courier:
         open_ = []
         for job in self._jobs.values():
             job.over = job.over or self._is_held(job)
+            if job.kept.place.id in found.undecided and not job.over:
+                self._put_off(job, "its number shows another geolocation of yours: the next push tells them apart")
             if job.looked or not freely:
                 continue  # this list may be older than that look; and an answer that nothing changed proves nothing
             place = job.kept.as_of(start.mark, self._settings.settle_s)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from geolookup.state.edits.places.likeness import Forms
-from geolookup.state.edits.places.looking import holds, look_at
+from geolookup.state.edits.places.looking import is_of_others, look_at, owners_of
 from geolookup.state.edits.places.matching import Before, Matching, matched, numbered_anew, twins_of
 from geolookup.state.edits.places.place import (
     Content,
@@ -41,7 +41,8 @@ class Concluded:
     """All places after a conclusive list: ``held`` by their ids.
 
     To tell of: ``twins``, numbers of what our creates may have made besides, each with the place, and ``ended``, ids of
-    places that others deleted, or changed beyond recognition. ``is_pending`` is `Matching.is_pending`.
+    places that others deleted, or changed beyond recognition. ``is_pending`` is `Matching.is_pending`. Of places that
+    are ``undecided`` their number shows what another one of ours was, of which a later list tells.
     """
 
     places: tuple[Place, ...]
@@ -49,6 +50,7 @@ class Concluded:
     twins: Mapping[int, int]
     ended: tuple[int, ...]
     is_pending: Callable[[int], bool]
+    undecided: Collection[int]
 
 
 def concluded(
@@ -71,14 +73,15 @@ def concluded(
     :param mark: gives the digest of what a number shows; the content itself if there is none
     """
     held: dict[int, Hold] = {}
-    matching = Matching(listed, mark or listed.__getitem__, before, forms, denied or {}, was=was or {})
+    owners = owners_of((*places, *waiting))
+    matching = Matching(listed, mark or listed.__getitem__, before, forms, denied or {}, was=was or {}, owners=owners)
     places = numbered_anew(places, matching)
     matching.taken |= {place.number for place in waiting if place.number is not None}
     matching.pending += [
         each.values
         for place in waiting
         for each in place.requests
-        if each.what == "create" and not (each.known and (place.deleted or holds(place, listed, forms)))
+        if each.what == "create" and not (each.known and (place.deleted or matching.holds(place)))
     ]
     bound = matched(places, matching, held)
     known = [place for place in waiting if all(each.known for each in place.requests if each.what == "create")]
@@ -86,17 +89,20 @@ def concluded(
     numbers = {place.number for place in (*bound, *waiting) if place.number is not None}
     of_waiting = {content for place in waiting for content in place.was()}
     found, ended = [], []
+    undecided = {place.id for place in waiting if is_of_others(place, listed.get(place.number or 0), owners)}
     for place in bound:
         there = None if place.number is None else listed.get(place.number)
         is_of_waiting = there in of_waiting and there not in place.was()
-        if place.id in held or is_of_waiting:  # the service may number anew: a later list tells of both
+        if is_of_waiting:  # the service may number anew: a later list tells of both
+            undecided.add(place.id)
+        if place.id in held or is_of_waiting:
             found.append(place)
             continue
         if place.number is None and place.lost is not None and place.lost not in numbers:
             again = replace(place, number=place.lost, lost=None)
-            place = again if holds(again, listed, forms) and not matching.is_pending(place.lost) else place
+            place = again if matching.holds(again) and not matching.is_pending(place.lost) else place
         is_new = place.creating is not None and place.baseline is None
-        moved = None if is_new or holds(place, listed, forms) else matching.same_as(place)
+        moved = None if is_new or matching.holds(place) else matching.same_as(place)
         if moved is None and place.deleted and there is None:  # it may have another number, and be changed, too
             moved = next(iter(matching.may_be(place)), None)
         if moved is not None:  # the service, or another one, has given it another number
@@ -105,6 +111,7 @@ def concluded(
         number = place.number if place.number is not None or place.lost in numbers else place.lost
         shown = None if number is None else listed.get(number)
         look = look_at(place, shown, forms, conclusive=True)
+        look = replace(look, another=look.another or is_of_others(place, shown, owners))
         if place.refused is not None and not look.another and place.refused.is_done(look.content):
             place = replace(place, refused=None)  # somebody else did it
         is_open = place.baseline is not None and bool(place.intents or place.requests)
@@ -134,7 +141,7 @@ def concluded(
         found.append(place)
     return Concluded(
         places=tuple(found), held=held, twins=twins, ended=tuple(ended),
-        is_pending=matching.is_pending,
+        is_pending=matching.is_pending, undecided=undecided,
     )  # fmt: skip
 
 

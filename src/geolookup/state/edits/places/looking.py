@@ -1,6 +1,6 @@
 """What a number shows: a place itself, in our words where the service has its own, or something else."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -22,7 +22,7 @@ def is_another(place: Place, content: Content, forms: Forms) -> bool:
     is_between = shared or (not content.blocks and owed_blocks(place))
     if shared & whole or (is_between and any(forms.akin(each.values, content.values) for each in was)):
         return False
-    bare = (each for each in _latest(place) if not each.blocks) if content.blocks else was
+    bare = (each for each in latest(place) if not each.blocks) if content.blocks else was
     return not any(forms.identical(each.values, content.values) for each in bare)
 
 
@@ -32,7 +32,7 @@ def is_familiar(place: Place, content: Content, forms: Forms) -> bool:
     return any(each.blocks & content.blocks for each in was) or recognised(place, content, forms) in was
 
 
-def _latest(place: Place) -> Iterator[Content]:
+def latest(place: Place) -> Iterator[Content]:
     """The content that the service acknowledged last, and that after each request since, whose outcome is unknown."""
     known = max((at for at, each in enumerate(place.requests) if each.known), default=-1)
     newest = None if known < 0 else place.requests[known]
@@ -75,3 +75,23 @@ def holds(place: Place, listed: Mapping[int, Content], forms: Forms) -> bool:
     """True if a place is what its number shows."""
     theirs = None if place.number is None else listed.get(place.number)
     return theirs is not None and not place.deleted and not look_at(place, theirs, forms, conclusive=True).another
+
+
+def owners_of(places: Iterable[Place]) -> dict[Content, set[int]]:
+    """The ids of the places that were each content, or were asked to be it, as far as it has blocks."""
+    owners: dict[Content, set[int]] = {}
+    for place in places:
+        for content in place.was():
+            if content.blocks:
+                owners.setdefault(content, set()).add(place.id)
+    return owners
+
+
+def is_of_others(place: Place, content: Content | None, owners: Mapping[Content, Collection[int]]) -> bool:
+    """True if a number shows just what another place of ours was, and no block that this one ever had.
+
+    It may be in the same town, and have no blocks: then this alone tells that the service has exchanged their numbers.
+    """
+    if content is None or place.id in owners.get(content, (place.id,)):
+        return False
+    return not any(each.blocks & content.blocks for each in place.was())

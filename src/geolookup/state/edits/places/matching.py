@@ -8,7 +8,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from geolookup.state.edits.places.likeness import Forms, may_be_stored
-from geolookup.state.edits.places.looking import holds, recognised
+from geolookup.state.edits.places.looking import holds, is_of_others, latest, recognised
 from geolookup.state.edits.places.place import Content, Place, Request, Values, states
 from geolookup.state.edits.places.reconcile import Hold
 
@@ -34,11 +34,18 @@ class Matching:
     pending: list[Values] = field(default_factory=list)
     #: What a person edited under its number, as a place of its own: a create may have made it all the same.
     born: dict[int, Place] = field(default_factory=dict)
+    #: What each place was: see `looking.owners_of`.
+    owners: Mapping[Content, Collection[int]] = field(default_factory=dict)
     _cells: dict[Hashable, list[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for number in sorted(self.listed, reverse=True):
             self._cells.setdefault(self.forms.cell(self.listed[number].values), []).append(number)
+
+    def holds(self, place: Place) -> bool:
+        """True if a place is what its number shows, and not another one of ours."""
+        there = None if place.number is None else self.listed.get(place.number)
+        return holds(place, self.listed, self.forms) and not is_of_others(place, there, self.owners)
 
     def appeared(self, place: Place, values: Values) -> Iterator[int]:
         """The numbers of what is like these values, is nobody's, and was not there before the create."""
@@ -108,10 +115,10 @@ def numbered_anew(places: Sequence[Place], matching: Matching) -> list[Place]:
     numbers: dict[Content, list[int]] = {}
     for at, content in listed.items():
         numbers.setdefault(content, []).append(at)
-    ours = {place.number: {*place.was()} for place in places if place.number is not None}
+    ours = {place.number: {*latest(place)} for place in places if place.number is not None}
 
     def is_so(number: int) -> bool:
-        """True if a number shows what the place that had it was, or was to be."""
+        """True if a number shows what the place that had it was last, or was to be."""
         return listed[number] in ours.get(number, ())
 
     def gives_way(place: Place) -> bool:
@@ -121,16 +128,16 @@ def numbered_anew(places: Sequence[Place], matching: Matching) -> list[Place]:
 
     found = []
     for place in places:
-        number = place.number if place.creating is None and not place.deleted else None
+        number = None if place.deleted else place.number
         if number is not None and number in listed and not is_so(number):
-            others = [
+            others = {
                 each
                 for was in ours[number]
                 for each in numbers.get(was, ())
                 if not (is_so(each) or matching.is_ruled_out(place, each))
                 and (was.blocks or each in ours)  # without blocks it may be equal by chance
-            ]
-            place = replace(place, number=others[0], refused=None) if len(others) == 1 else place
+            }
+            place = replace(place, number=others.pop(), refused=None) if len(others) == 1 else place
         found.append(place)
     while True:  # one that stays may be in the way of another one
         owners, moved = Counter(place.number for place in found if not gives_way(place)), found
@@ -144,7 +151,7 @@ def unproved(places: Iterable[Place], matching: Matching) -> dict[int, Place]:
     return {
         number: place
         for place in places
-        if place.baseline is None and _is_looked_for(place, matching.listed, matching.forms)
+        if place.baseline is None and _is_looked_for(place, matching)
         for sent in _sent(place)
         for number in matching.appeared(place, sent)
         if matching.forms.same(sent, matching.listed[number].values)
@@ -160,10 +167,10 @@ def matched(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) 
     the service does not store.
     """
     listed, forms = matching.listed, matching.forms
-    lost = [place for place in places if _is_looked_for(place, listed, forms)]
+    lost = [place for place in places if _is_looked_for(place, matching)]
     looked_for = {place.id for place in lost}
     for place in places:
-        if place.id not in looked_for and place.number is not None and holds(place, listed, forms):
+        if place.id not in looked_for and place.number is not None and matching.holds(place):
             matching.taken.add(place.number)
             if place.id == place.number:
                 matching.brought(place)
@@ -173,14 +180,14 @@ def matched(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) 
     left = sorted(lost, key=lambda place: (place.number is None) + 2 * (place.number not in (None, *listed)))
     for fits in (Values.__eq__, forms.same):
         left = creates.match(left, fits)
-    own = {place.number for place in left if holds(place, listed, forms)}
+    own = {place.number for place in left if matching.holds(place)}
     for place in left:
         creates.match_likeness(place, own - {place.number})
     found = creates.found
     for place in places:
         if _waits_to_be_created(place) and (numbers := creates.of_another_copy(place)):
             creates.unclear(place, numbers[0], numbers)
-    newest = {place.number: place.id for place in found.values() if _is_made(place, listed, forms)}
+    newest = {place.number: place.id for place in found.values() if _is_made(place, matching)}
     for known in list(found.values()):
         if newest.get(known.number, known.id) != known.id:  # it was given to another place of ours
             found[known.id] = replace(known, number=None, lost=known.number)
@@ -277,7 +284,7 @@ class _Creates:
             or (_may_be_stored(place, listed[number], forms) and not matching.is_pending(number))
             or (place.doubted and _may_be_made(place, create, listed[number], forms))
         ]
-        is_there = holds(place, listed, forms) and place.number not in matching.taken
+        is_there = matching.holds(place) and place.number not in matching.taken
         if is_there and (place.number in like or not like):
             return  # somebody has changed it since
         like = like or [number for number in there if _may_be_another_now(place, number, matching)]
@@ -363,21 +370,21 @@ def _waits_to_be_created(place: Place) -> bool:
     return place.number is None and is_wanted and place.creating is None
 
 
-def _is_looked_for(place: Place, listed: Mapping[int, Content], forms: Forms) -> bool:
+def _is_looked_for(place: Place, matching: Matching) -> bool:
     """True if a create was sent, and its number is not known, or does not show just what was sent."""
     if place.deleted or place.creating is None:
         return False
     sent = [request.values for request in place.requests if request.values]
-    found = None if place.number is None else listed.get(place.number)
+    found = None if place.number is None else matching.listed.get(place.number)
     # What a list has shown under that number, a person has decided on, or somebody changed it since.
     was_shown = place.baseline is not None
-    is_ours = found is not None and (was_shown or any(forms.same(values, found.values) for values in sent))
-    return not (is_ours and holds(place, listed, forms))
+    is_ours = found is not None and (was_shown or any(matching.forms.same(values, found.values) for values in sent))
+    return not (is_ours and matching.holds(place))
 
 
-def _is_made(place: Place, listed: Mapping[int, Content], forms: Forms) -> bool:
+def _is_made(place: Place, matching: Matching) -> bool:
     """True if a create made what the number of a place shows, and no list has shown it before."""
-    return place.creating is not None and holds(place, listed, forms)
+    return place.creating is not None and matching.holds(place)
 
 
 def _blocks(place: Place) -> frozenset[Hashable]:

@@ -19,6 +19,7 @@ from geolookup.model.errors import DataFileError, EditError
 from geolookup.model.types import FIELD_NAMES, PROVISIONAL_LOCID, IPBlock
 from geolookup.sites.file import read_sites, write_sites
 from geolookup.sites.plan import apply_sites, export_sites, plan_sites
+from geolookup.sites.since import Keep
 from geolookup.sites.site import Site
 from geolookup.sites.undo import undo
 from geolookup.state.editor import Editor
@@ -143,10 +144,10 @@ def test_names_survive_the_services_own_locids(editor: Editor, home: str) -> Non
 
 def test_on_a_fresh_machine_a_name_claims_what_equals_it_and_edits_only_what_differs(editor: Editor, home: str) -> None:
     fields = site("a").fields
-    publish(home, [place(-3, "10.20.0.0/16", **fields), place(-4, **{**fields, "areacode": "1"})])
-    assert apply(editor, site("a", "10.21.0.0/16")) == [
+    publish(home, [place(-3, "10.20.0.0/16", "10.22.0.0/16", **fields), place(-4, **{**fields, "areacode": "1"})])
+    assert apply(editor, site("a", "10.20.0.0/16", "10.21.0.0/16")) == [
         "= a is there already",
-        "- remove 10.20.0.0/16 from a",
+        "- remove 10.22.0.0/16 from a",
         "+ add 10.21.0.0/16 to a",
     ]
     assert editor.sites() == {"a": -3}
@@ -160,11 +161,32 @@ def test_what_differs_in_any_field_is_not_claimed(editor: Editor, home: str, dif
     assert apply(editor, site("a")) == ["+ create a"]
 
 
+@pytest.mark.parametrize("blocks", [("10.21.0.0/16",), ()])
+def test_a_new_site_takes_no_network_of_another_branch_in_its_town(
+    editor: Editor, home: str, blocks: tuple[str, ...]
+) -> None:
+    publish(home, [place(-3, "10.20.0.0/16", **site("a").fields)])
+    plan = apply_sites(editor, [site("a", *blocks)], file="sites.toml")
+    assert [each.kind for each in plan.changes] == ["create", *("add_block" for _ in blocks)]
+    (note,) = (each for each in plan.notes if "-3" in each)
+    assert note.startswith("a is a new site, though it is equal in all fields to geolocation -3 (10.20.0.0/16)")
+    assert note.endswith("--take a=-3 says that it is that one")
+
+
+def test_what_a_file_that_only_adds_does_not_name_keeps_its_name(editor: Editor) -> None:
+    apply(editor, site("a"))
+    locid = editor.sites()["a"]
+    new = site("new", city="city of a")
+    apply_sites(editor, [new], file="more.toml", keep=Keep(sites={}, absent=True))
+    assert editor.sites()["a"] == locid
+    assert editor.sites().keys() == {"a", "new"}
+
+
 def test_two_equal_geolocations_are_an_error_that_names_them_and_changes_nothing(editor: Editor, home: str) -> None:
     fields = site("a").fields
-    publish(home, [place(-3, "10.20.0.0/16", **fields), place(-4, **fields)])
+    publish(home, [place(number, **fields) for number in (-3, -4, -5)])
     for attempt in ([site("a")], [site("a"), site("b", **fields)], [site("c"), site("a")]):
-        with pytest.raises(DataFileError, match=r"equal in all fields to 2 geolocations: -3 .*, -4 .*Which one is it"):
+        with pytest.raises(DataFileError, match=r"equal in all fields to 3 geolocations: -3 .*, -4 .*Which one is it"):
             apply_sites(editor, attempt, file="sites.toml")
     assert editor.pending() == []
     assert editor.sites() == {}

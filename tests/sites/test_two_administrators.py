@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +170,47 @@ def test_an_export_says_what_it_was_made_from(editor: Editor, tmp_path: Path, fo
     assert conflict.columns() == [("city", "Bonn", "Beuel", "Bonn")]
     editor.update(locid, city="Bonn")
     assert plan_sites(editor, read, keep=ASK).conflicts == (), "it is what it was again"
+
+
+@pytest.mark.parametrize(
+    "keep",
+    [Keep(sites={}, others="theirs"), Keep(sites={"Bonn": "theirs", "Ulm": "theirs"}), Keep(sites={"Ulm": "theirs"})],
+)
+@pytest.mark.parametrize("exports", [True, False])
+def test_what_stays_theirs_stays_so_as_the_same_is_said_of_another_site(
+    editor: Editor, tmp_path: Path, as_user: Any, keep: Keep, exports: bool
+) -> None:
+    path = sheet(tmp_path, HEAD + BONN + ULM)
+    apply(editor, path)
+    path = export(editor, tmp_path) if exports else path
+    as_user("anna")
+    editor.add_block(editor.sites()["Bonn"], "10.66.0.0/24")
+    editor.rename(editor.sites()["Bonn"], "Bonn head office")
+    as_user("berta")
+    apply(editor, path, THEIRS)
+    as_user("anna")
+    editor.update(editor.sites()["Ulm"], areacode="0731")
+    as_user("berta")
+    for _ in range(2):
+        assert not apply(editor, path, keep).changes
+    assert {len(laid.place.ipblocks) for laid in editor.custom()} == {1, 2}
+    assert editor.sites().keys() == {"Bonn head office", "Ulm"}
+
+
+@pytest.mark.parametrize("ahead", [timedelta(0), timedelta(minutes=2)])
+def test_a_file_from_a_machine_whose_clock_is_ahead_reverts_nothing_that_changed_since(
+    editor: Editor, tmp_path: Path, as_user: Any, ahead: timedelta
+) -> None:
+    apply(editor, sheet(tmp_path, HEAD + BONN + ULM))
+    path = export(editor, tmp_path)
+    (moment,) = {each.made_at for each in read_sites(path) if each.made_at}
+    later = (datetime.fromisoformat(moment) + ahead).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    edited(path, moment, later)
+    as_user("anna")
+    editor.update(editor.sites()["Ulm"], areacode="0731")
+    as_user("berta")
+    with pytest.raises(ChangedSinceError, match="areacode was empty, is 0731, and empty in the file"):
+        apply(editor, path)
 
 
 def test_what_both_changed_alike_is_no_conflict(editor: Editor, tmp_path: Path) -> None:

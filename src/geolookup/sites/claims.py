@@ -1,5 +1,6 @@
 """The geolocation that a site already is, though no file has named it here yet: by its blocks, then its fields."""
 
+import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -33,9 +34,9 @@ class Claims:
         """The geolocation of each site that is one of them.
 
         The one that has exactly its blocks, then the one that has most of them, then the one that is equal in all
-        fields that the file says. If it does not say all, that one must share a block with the site, or have neither a
-        name nor blocks: a city alone has several places. Of several sites the first gets it; a site that may be several
-        is a problem.
+        fields that the file says, and shares a block with the site or has none: a town has several branches, also if
+        their coordinates are those of the town. If the file does not say all fields, one without blocks must have no
+        name either. Of several sites the first gets it; a site that may be several is a problem.
         """
         found: dict[str, int] = {}
         for site in sites:
@@ -94,24 +95,37 @@ class Claims:
         found: dict[str, int] = {}
         for claimants in described.values():
             site = claimants[0]
-            fitting = [
-                locid
-                for locid, place in self._free.items()
-                if locid not in found.values() and _says(site, place) and (not site.unsaid or self._may_be(site, locid))
-            ]
+            equal = [locid for locid, place in self._free.items() if locid not in found.values() and _says(site, place)]
+            fitting = [locid for locid in equal if self._may_be(claimants, locid)]
             bare = [locid for locid in fitting if not self._free[locid].ipblocks]
             described_bare = [site for site in claimants if not site.blocks]
             if len(fitting) == 1:
-                found[claimants[0].name] = fitting[0]
+                sharing = (each for each in claimants if self._shares(each, fitting[0]))
+                found[next(sharing, site).name] = fitting[0]
             elif len(bare) == len(fitting) == len(described_bare) == len(claimants):  # nothing tells them apart
                 found |= {site.name: locid for site, locid in zip(claimants, bare, strict=True)}
             elif len(fitting) > 1:
-                self._ask(claimants[0], fitting, "is equal in all fields to")
+                self._ask(site, fitting, "is equal in all fields to")
+            elif others := [locid for locid in equal if not (site.unsaid or locid in self._named)]:
+                self._note_others(site, others)
         return self._took(found)
 
-    def _may_be(self, site: Site, locid: int) -> bool:
-        blocks = self._free[locid].ipblocks
-        return not {*site.blocks}.isdisjoint(blocks) or not (blocks or locid in self._named)
+    def _may_be(self, sites: list[Site], locid: int) -> bool:
+        if any(self._shares(site, locid) for site in sites):
+            return True
+        return not (self._free[locid].ipblocks or (sites[0].unsaid and locid in self._named))
+
+    def _shares(self, site: Site, locid: int) -> bool:
+        return not {*site.blocks}.isdisjoint(self._free[locid].ipblocks)
+
+    def _note_others(self, site: Site, equal: list[int]) -> None:
+        """Note what may be a site of which all networks changed, and is taken for another one."""
+        others = ", ".join(f"{locid} ({blocks_text(self._free[locid].ipblocks, 5)})" for locid in equal)
+        take = shlex.quote(f"{site.name}={equal[0]}")
+        self._bad.notes.append(
+            f"{site.name} is a new site, though it is equal in all fields to geolocation {others}: they share "
+            f"no network; --take {take} says that it is that one"
+        )
 
     def _likest(self, site: Site, locids: list[int]) -> int:
         """Of geolocations with the same blocks the one with its fields, else the later defined, which wins."""

@@ -367,7 +367,9 @@ class _Planner:
             claims = _reclaims_of(going, [site for site in sites if site.name in new or site.name not in names])
         names |= claims
         former = {locid: name for name, locid in known.items() if locid not in names.values()}
-        claims |= Claims(layer, set(names.values()), self._bad, self._takes, known.values()).of(
+        adds = self._keep is not None and self._keep.absent  # what the file does not name keeps its name
+        taken = {*names.values(), *(known.values() if adds else ())}
+        claims |= Claims(layer, taken, self._bad, self._takes, known.values()).of(
             [site for site in sites if site.name not in names and site.name not in asked]
         )
         names |= claims

@@ -270,7 +270,7 @@ class Since:
     def _stays(
         self, asked: Asked, name: str, version: list[str], found: Conflict | None, where: Where | None = None
     ) -> bool:
-        again = asked.keep.of(name) is None and self.decided.get(name) == version
+        again = asked.keep.of(name) != "mine" and self.decided.get(name) == version
         if not again and not asked.stays(found, where):
             return False
         self.again += [name] if again else []
@@ -388,10 +388,10 @@ class Since:
         if made_from in (digest_of(theirs), digest_of(as_sent)):
             return None
         known = self._history(name, place)
-        if not lines and known and known[-1].after in (theirs, as_sent):
-            return None  # what was changed last was there already: the file is of another machine
         contents = [content for line in known for content in (line.before, line.after) if content is not None]
         base = next((content for content in contents if digest_of(content) == made_from), None)
+        if not lines and base is None and known and known[-1].after in (theirs, as_sent):
+            return None  # what was changed last was there already: the file is of another machine
         last = lines[-1] if lines else None
         return replace(self._conflict(name, base, theirs, mine, last), is_known=base is not None)
 

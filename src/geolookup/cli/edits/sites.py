@@ -233,7 +233,7 @@ def apply(
     \b
     A site that the file applied before had and FILE does not have is deleted, unless --add-only is
     given. Other custom geolocations stay, unless --prune-all is given. A new site takes over the one custom geolocation
-    that is equal in all eight fields; of a FILE that lacks some, one that shares a block with it.
+    that has its blocks, or is equal in all eight fields and shares a block with it or has none.
     Applying FILE a second time changes nothing.
     A file that would delete too much is refused without --accept: it may have lost rows. See the
     settings guard_sites_gone and guard_sites_share. So is one that gives a site more than a /8 of

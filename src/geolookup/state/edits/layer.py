@@ -16,8 +16,9 @@ from geolookup.state.edits.outbox.payload import content_of, geolocation
 from geolookup.state.edits.outbox.row import OutboxRow
 from geolookup.state.edits.places.concluding import over
 from geolookup.state.edits.places.likeness import Forms
-from geolookup.state.edits.places.looking import is_of_others, look_at, owners_of
+from geolookup.state.edits.places.looking import is_as_sent, is_of_others, look_at, owners_of
 from geolookup.state.edits.places.matching import Matching, unproved
+from geolookup.state.edits.places.place import Place
 from geolookup.state.generations.cache import digest
 
 
@@ -54,11 +55,10 @@ def _unproved(
     ledger: Ledger, custom: Sequence[Geolocation], ours: Mapping[int, Kept], forms: Forms
 ) -> Mapping[int, Kept]:
     """What creates of ours may have made, by number: no place of its own, until a list tells or a person is asked."""
-    creates = (kept for kept in ours.values() if any(each.what == "create" for each in kept.place.requests))
-    sent = [kept for kept in creates if kept.hold is None]
+    places = {place.locid: place for place in custom}
+    sent = [kept for kept in ours.values() if kept.hold is None and _may_be_elsewhere(kept.place, places)]
     if not sent:
         return {}
-    places = {place.locid: place for place in custom}
     contents = {locid: content_of(place) for locid, place in places.items()}
     matching = Matching(
         contents,
@@ -68,6 +68,14 @@ def _unproved(
         taken={*ledger.outbox.numbers()},
     )
     return {number: ours[place.id] for number, place in unproved([kept.place for kept in sent], matching).items()}
+
+
+def _may_be_elsewhere(place: Place, listed: Mapping[int, Geolocation]) -> bool:
+    """True if a create was sent, and the number that was answered does not show what was sent."""
+    if not any(each.what == "create" for each in place.requests):
+        return False
+    there = None if place.number is None else listed.get(place.number)
+    return not is_as_sent(place, None if there is None else content_of(there))
 
 
 #: The places of which a newer list than that with a counter has spoken; see `lay_over`.

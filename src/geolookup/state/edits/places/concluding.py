@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from geolookup.state.edits.places.likeness import Forms
-from geolookup.state.edits.places.looking import is_of_others, look_at, owners_of
+from geolookup.state.edits.places.looking import is_as_sent, is_of_others, look_at, owners_of
 from geolookup.state.edits.places.matching import Before, Matching, matched, numbered_anew, twins_of
 from geolookup.state.edits.places.place import (
     Content,
@@ -77,9 +77,10 @@ def concluded(
     matching = Matching(listed, mark or listed.__getitem__, before, forms, denied or {}, was=was or {}, owners=owners)
     places = numbered_anew(places, matching)
     matching.taken |= {place.number for place in waiting if place.number is not None}
+    unproved = (place for place in waiting if not is_as_sent(place, listed.get(place.number or 0)))
     matching.pending += [
         each.values
-        for place in waiting
+        for place in unproved
         for each in place.requests
         if each.what == "create" and not (each.known and (place.deleted or matching.holds(place)))
     ]

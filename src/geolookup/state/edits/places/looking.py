@@ -77,6 +77,13 @@ def holds(place: Place, listed: Mapping[int, Content], forms: Forms) -> bool:
     return theirs is not None and not place.deleted and not look_at(place, theirs, forms, conclusive=True).another
 
 
+def is_as_sent(place: Place, content: Content | None) -> bool:
+    """True if a number shows just what was sent for a place: of most it does, and nothing else need be asked."""
+    if content is None or content.values not in {each.values for each in place.requests}:
+        return False
+    return content.blocks <= {each.new for each in place.requests}
+
+
 def owners_of(places: Iterable[Place]) -> dict[Content, set[int]]:
     """The ids of the places that were each content, or were asked to be it, as far as it has blocks."""
     owners: dict[Content, set[int]] = {}

@@ -260,3 +260,21 @@ def test_what_is_there_again_as_it_was_is_answered_again_though_the_list_is_as_i
     person("sync", exits=3)
     assert "is there again" in person.said
     assert person.looks_up("10.1.0.1") == [-1]
+
+
+def test_what_a_wrong_answer_named_was_never_ours_and_is_not_told_as_there_again(person: Person) -> None:
+    person.upstream.dials = Dials(lie=1.0)
+    person.creates("10.1.0.0/24")
+    person("push", exits=1)
+    person.upstream.dials = Dials()
+    theirs = {**person.upstream.places[-1].as_fields(), "areacode": "7"}
+    person.upstream.fail_over({**person.upstream.places, -8: Place(tuple(theirs.values()), frozenset())})
+    said = ""
+    for _ in range(3):
+        settle()
+        person("push", exits=None)
+        said += person.said
+        person("sync", exits=None)
+        said += person.said
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"]), -8: ("Berlin", [])}
+    assert "is there again" not in said

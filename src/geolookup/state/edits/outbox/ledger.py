@@ -154,7 +154,7 @@ class Ledger:
         """
         seen = kept.seen if counter is None else counter
         before = kept.before if before is None else before
-        if kept.former is not None and place.number not in (None, kept.former):
+        if kept.former is not None and place.number not in (None, kept.former) and kept.was_listed:
             self._leave_behind(kept, seen)
         gone = place.lost or (None if place.number is not None else kept.former)
         is_over = place.number is None and place.baseline is None and not (place.intents or place.requests)

@@ -265,3 +265,21 @@ def test_a_place_without_blocks_whose_field_was_seen_in_two_forms_is_still_itsel
     person("push")
     assert "something else" not in person.said
     assert person.upstream.places[-1].as_fields()["longitude"] == 13.1
+
+
+def test_what_was_made_before_is_told_once_a_person_has_said_how_the_service_calls_it(person: Person) -> None:
+    person.has("10.1.0.0/24")  # which is stored as it was sent
+    person.upstream.dials = Dials(names=True)
+    person.creates(city="Köln", latitude=50.93, longitude=6.95)
+    person.upstream.faults = ["after"]
+    person("push", exits=1)
+    settle()
+    person("push", exits=None)
+    settle()
+    person("sync", exits=3)
+    (edit,) = (each["id"] for each in json.loads(person("outbox", "list", "--json")))
+    person("outbox", "adopt", edit, -3)
+    person("push")
+    settle()
+    person("sync", exits=3)
+    assert "geolocation -2 " in person.said

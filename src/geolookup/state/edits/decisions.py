@@ -160,9 +160,12 @@ def adopt(session: EditSession, number: int, locid: int) -> OutboxRow:
     if kept.last is not None:  # somebody else has made it anew
         kept = replace(kept, place=made_again(kept.place, kept.last))
     else:
+        forms = session.ledger.forms()
         for each in (row for row in kept.rows.values() if row.intent.what == "create"):
+            forms.learn(each.intent.values, theirs.values)  # what it may have made besides is stored so, too
             done = {"state": State.DONE, "acknowledged_at": now_text(), "problem": None}
             session.outbox.change(each.id, **done, stored=theirs.fields)
+        session.ledger.keep_forms(forms)
         kept = session.ledger.of(row.locid)
     return _choose(session, row, kept, replace(hold, number=locid, theirs=theirs), "same", "adopt")
 

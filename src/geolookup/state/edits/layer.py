@@ -89,7 +89,9 @@ def lay_over(places: Iterable[Geolocation], ours: Collection[Kept], forms: Forms
     as it is.
     """
     layer = {place.locid: Laid(place=place) for place in places}
-    owners = owners_of(kept.place for kept in ours) if any(kept.place.number in layer for kept in ours) else {}
+    numbers = {kept.place.number for kept in ours if kept.place.number is not None and kept.place.number in layer}
+    contents = {number: content_of(layer[number].place) for number in numbers}
+    owners = owners_of((kept.place for kept in ours), contents) if contents else {}
     moved = {
         content
         for kept in ours

@@ -73,7 +73,7 @@ def concluded(
     :param mark: gives the digest of what a number shows; the content itself if there is none
     """
     held: dict[int, Hold] = {}
-    owners = owners_of((*places, *waiting))
+    owners = owners_of((*places, *waiting), listed)
     matching = Matching(listed, mark or listed.__getitem__, before, forms, denied or {}, was=was or {}, owners=owners)
     places = numbered_anew(places, matching)
     matching.taken |= {place.number for place in waiting if place.number is not None}

@@ -84,13 +84,15 @@ def is_as_sent(place: Place, content: Content | None) -> bool:
     return content.blocks <= {each.new for each in place.requests}
 
 
-def owners_of(places: Iterable[Place]) -> dict[Content, set[int]]:
-    """The ids of the places that were each content, or were asked to be it, as far as it has blocks."""
+def owners_of(places: Iterable[Place], listed: Mapping[int, Content]) -> dict[Content, set[int]]:
+    """The ids of the places that were, or were to be, each content with blocks, and are not so under their numbers."""
     owners: dict[Content, set[int]] = {}
     for place in places:
-        for content in place.was():
-            if content.blocks:
-                owners.setdefault(content, set()).add(place.id)
+        there = None if place.number is None else listed.get(place.number)
+        if not (place.deleted or there in {*latest(place)}):
+            for content in place.was():
+                if content.blocks:
+                    owners.setdefault(content, set()).add(place.id)
     return owners
 
 

@@ -530,3 +530,36 @@ def test_a_branch_without_blocks_whose_number_is_exchanged_with_that_of_a_new_on
     assert person.there == {-1: ("Berlin", ["10.1.0.0"]), -2: ("Bonn", [])}
     assert person.looks_up("10.1.0.1") == [-1]
     assert json.loads(person("custom", "show", here, "--json"))["city"] == "Bonn"
+
+
+@pytest.mark.parametrize("is_exchanged", [True, False], ids=["exchanged", "moved on"])
+@pytest.mark.parametrize("edit", [("delete",), ("update", "--areacode", "7"), ("remove-block", "10.1.0.0/24")])
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_place_that_was_just_pushed_leaves_the_number_that_a_list_gives_to_another_one(
+    person: Person, is_exchanged: bool, edit: tuple[str, ...], is_new: bool
+) -> None:
+    older = person.has("10.1.0.0/24", "10.3.0.0/24")
+    newer = person.creates("10.5.0.0/24", city="Bonn", latitude=50.73)
+    if not is_new:
+        person.pushes_for_all_to_see()
+        person("custom", "update", newer, "--areacode", "9")
+    person("push")
+    places = person.upstream.places
+    roma = Place(tuple(ELSEWHERE.values()), frozenset({("10.8.0.0", "10.8.0.255")}))
+    moved = {-1: places[-2]} if is_exchanged else {-1: roma, -4: places[-2]}
+    person.upstream.fail_over({**moved, -2: places[-1]})
+    person("sync", exits=None)
+    shown = {each: json.loads(person("custom", "show", each, "--json"))["locid"] for each in (older, newer)}
+    assert person.looks_up("10.1.0.1", "10.5.0.1") == [shown[older], shown[newer]]
+    assert shown[older] == -2
+    person("custom", edit[0], older, *edit[1:])
+    person("push", exits=None)
+    for _ in range(2):
+        settle()
+        person("push", exits=None)
+        person("sync", exits=None)
+    left = person.upstream.places
+    assert places[-2] in left.values()
+    assert places[-1] not in left.values()
+    assert (-2 in left) == (edit[0] != "delete")
+    assert len(person.looks_up("10.5.0.1")) == 1

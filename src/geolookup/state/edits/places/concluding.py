@@ -140,6 +140,9 @@ def concluded(
                 assert shown is not None
                 place = _shown(place, look.content, shown)
         found.append(place)
+    # One that waits leaves a number that this list shows to be another one's of ours: a later list finds it.
+    bound_now = {place.number for place in found if place.number is not None}
+    found += [replace(place, number=None, lost=place.number) for place in waiting if place.number in bound_now]
     return Concluded(
         places=tuple(found), held=held, twins=twins, ended=tuple(ended),
         is_pending=matching.is_pending, undecided=undecided,

@@ -152,7 +152,7 @@ def _absent(place: Place, look: Look) -> Decision:
     created, deleted = place.creating is not None, place.deleted
     if created and not deleted and (place.number is not None or not all(request.known for request in place.requests)):
         return Wait("conclusive")  # a list that is matched with all creates tells what it made
-    if not look.conclusive and (created or place.number is not None):
+    if not look.conclusive and (created or place.number is not None or place.lost is not None):
         return Wait("conclusive")
     if place.baseline is None and not creates and place.intents and not deleted:
         return Hold("gone", None, _number(place))

@@ -173,6 +173,16 @@ def test_a_push_to_another_url_is_refused_unless_the_service_moved(machine: Mach
         assert machine.directory.upstream_url() == other.url
 
 
+def test_a_service_that_moved_is_remembered_though_nothing_is_to_be_sent(machine: Machine, tmp_path: Any) -> None:
+    machine.create(A)
+    assert of_push(machine.push()) == 0
+    with RunningService(tmp_path / "other.db") as other:
+        elsewhere = Settings(url=other.url, settle_s=0.0)
+        push(machine.directory, elsewhere, url_moved=True)
+        assert machine.directory.upstream_url() == other.url
+        push(machine.directory, elsewhere)
+
+
 def test_a_pull_from_another_url_is_refused_while_edits_are_pending(machine: Machine, tmp_path: Any) -> None:
     machine.create(A)
     with RunningService(tmp_path / "other.db", load=[tmp_path / "defaults.csv"]) as other:

@@ -75,6 +75,8 @@ def push(
         if check is not None or directory.local.pending():
             with Transport(settings) as transport:
                 push_locked(run, settings, transport, report, on_conflict=on_conflict, check=check, progress=progress)
+        elif url_moved:
+            directory.remember_upstream(url)
         count_left_over(directory, report)
         report.duration_s = round(time.monotonic() - began, 3)
         if report.stopped is not None:

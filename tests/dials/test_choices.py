@@ -302,19 +302,3 @@ def test_of_updates_that_were_refused_together_the_others_are_sent_as_one_is_dro
     fields = person.upstream.places[-1].as_fields()
     assert (fields["postalcode"], fields["areacode"]) == (("", "9") if at == 0 else ("77", ""))
     assert "nothing left over" in person.said
-
-
-def test_a_create_that_is_refused_as_if_it_were_there_already_waits_for_a_person_once_a_list_lacks_it(
-    person: Person,
-) -> None:
-    person.creates("10.1.0.0/24")
-    person.upstream.faults = ["missing"]
-    person("push", exits=1)  # what is in the way may be what this very request made
-    settle()
-    person.upstream.faults = ["missing"]
-    person("push", exits=3)
-    assert "`geolookup outbox retry 1` sends it again" in person.said
-    assert person.there == {}
-    person("outbox", "retry", 1)
-    person("push")
-    assert person.there == {-1: ("Berlin", ["10.1.0.0"])}

@@ -654,13 +654,12 @@ class Courier:
 
     def _refused(self, ledger: Ledger, job: Job, errand: Errand) -> None:
         """The service said no: to a create, something is in the way that this very request may have made, or there is
-        nothing that it could lack. Once a list has shown nothing of it, the same again is a refusal.
+        nothing that it could lack.
         """
         error: UpstreamRefusedError = errand.answer
         request = replace(job.kept.place.requests[-1], said=str(error))
         lately = any(each.known and self._left_s(each) > 0 for each in job.kept.place.requests)
-        sent = max((row.attempts for row in job.kept.rows.values() if row.intent.what == "create"), default=0)
-        made = request.what == "create" and (job.repeated or (error.status in (404, 409) and sent < 2))
+        made = request.what == "create" and (error.status in (404, 409) or job.repeated)
         if made or (error.status == 404 and lately):
             self._unknown(ledger, job, error)
             return

@@ -41,7 +41,9 @@ def test_it_is_not_listed_and_an_edit_of_it_is_refused_with_the_site_that_is_mea
     assert [each["locid"] for each in json.loads(person("custom", "list", "--json"))] == [lost]
     for command in (("delete",), ("add-block", "10.2.0.0/24"), ("update", "--city", "Bonn"), ("rename", "Depot")):
         person("custom", command[0], -1, *command[1:], exits=None)
-        assert f"-1 of the service may be what the create of geolocation {lost} from here has made" in person.said
+        assert (
+            f"-1 may have been made by the create of geolocation {lost}, whose outcome is not known yet" in person.said
+        )
     _settles(person)
     assert (person.there, person.looks_up("10.1.0.1")) == ({-1: ("Berlin", ["10.1.0.0"])}, [-1])
 

@@ -178,9 +178,10 @@ def test_a_service_that_moved_is_remembered_though_nothing_is_to_be_sent(machine
     assert of_push(machine.push()) == 0
     with RunningService(tmp_path / "other.db") as other:
         elsewhere = Settings(url=other.url, settle_s=0.0)
-        push(machine.directory, elsewhere, url_moved=True)
+        (warning,) = push(machine.directory, elsewhere, url_moved=True).warnings
+        assert warning.startswith(f"this state belongs to {other.url} from now on")
         assert machine.directory.upstream_url() == other.url
-        push(machine.directory, elsewhere)
+        assert push(machine.directory, elsewhere).warnings == []
 
 
 def test_a_pull_from_another_url_is_refused_while_edits_are_pending(machine: Machine, tmp_path: Any) -> None:

@@ -162,7 +162,7 @@ def adopt(session: EditSession, number: int, locid: int) -> OutboxRow:
     else:
         forms = session.ledger.forms()
         for each in (row for row in kept.rows.values() if row.intent.what == "create"):
-            forms.learn(each.intent.values, theirs.values)  # what it may have made besides is stored so, too
+            forms.learn(each.intent.values, theirs.values)  # to know a second one by, that the same create made
             done = {"state": State.DONE, "acknowledged_at": now_text(), "problem": None}
             session.outbox.change(each.id, **done, stored=theirs.fields)
         session.ledger.keep_forms(forms)

@@ -16,7 +16,7 @@ from geolookup.state.edits.outbox.payload import content_of, geolocation
 from geolookup.state.edits.outbox.row import OutboxRow
 from geolookup.state.edits.places.concluding import over
 from geolookup.state.edits.places.likeness import Forms
-from geolookup.state.edits.places.looking import is_as_sent, is_of_others, look_at, owners_of
+from geolookup.state.edits.places.looking import is_as_sent, look_at, owners_of
 from geolookup.state.edits.places.matching import Matching, unproved
 from geolookup.state.edits.places.place import Place
 from geolookup.state.generations.cache import digest
@@ -54,7 +54,7 @@ def made_by(ledger: Ledger, custom: Iterable[Geolocation], number: int) -> Kept 
 def _unproved(
     ledger: Ledger, custom: Sequence[Geolocation], ours: Mapping[int, Kept], forms: Forms
 ) -> Mapping[int, Kept]:
-    """What creates of ours may have made, by number: no place of its own, until a list tells or a person is asked."""
+    """The numbers that creates of ours may have made, each with its place: hidden until a list or a person decides."""
     places = {place.locid: place for place in custom}
     sent = [kept for kept in ours.values() if kept.hold is None and _may_be_elsewhere(kept.place, places)]
     if not sent:
@@ -89,8 +89,11 @@ def lay_over(places: Iterable[Geolocation], ours: Collection[Kept], forms: Forms
     as it is.
     """
     layer = {place.locid: Laid(place=place) for place in places}
-    numbers = {kept.place.number for kept in ours if kept.place.number is not None and kept.place.number in layer}
-    contents = {number: content_of(layer[number].place) for number in numbers}
+    contents = {
+        number: content_of(layer[number].place)
+        for kept in (ours if layer else ())
+        if (number := kept.former) is not None and number in layer
+    }
     owners = owners_of((kept.place for kept in ours), contents) if contents else {}
     moved = {
         content
@@ -107,15 +110,15 @@ def lay_over(places: Iterable[Geolocation], ours: Collection[Kept], forms: Forms
         content = place.shown
         number = kept.gone if place.number is None and listed < kept.seen else place.number
         if number is not None and number in layer:
-            found = content_of(layer[number].place)
+            found = contents[number]
             if place.number is not None:  # if a newer list has our place there, this one says nothing of it
                 was, is_ours = place, place.baseline is not None
             else:  # of what is over, or to be made anew, it may be another place's by then, or one more of ours
                 had = kept.last or place.baseline or content
                 was = replace(place, baseline=had)
                 is_ours = had is not None and bool(found.blocks) and found.blocks <= had.blocks
-            another = not (is_ours and listed < kept.seen) and look_at(was, found, forms, conclusive=False).another
-            another = another or (place.number is not None and is_of_others(place, found, owners))
+            look = look_at(was, found, forms, conclusive=False, owners=owners)
+            another = look.another and not (is_ours and listed < kept.seen)
             if not another:
                 del layer[number]
             if not another and listed >= kept.since and place.number is not None:

@@ -66,7 +66,7 @@ def name_by_hand(session: EditSession, name: str, local: int) -> str | None:
 def put_time_zone(session: EditSession, local: int, zone: str) -> bool:
     """Give the site of a geolocation, by its number of this machine, a time zone, or "": false if it has that.
 
-    :raises EditError: if it is none, or the geolocation is no site
+    :raises EditError: if that is not a time zone, or the geolocation is not a site
     """
     if (wrong := wrong_time_zone(zone)) is not None:
         raise EditError(wrong)

@@ -171,8 +171,8 @@ class EditSession:
         laid = self.layer.get(shown)
         if laid is None and (made := made_by(self.ledger, self.listed.custom, shown)) is not None:
             raise UnknownGeolocationError(
-                f"geolocation {locid} of the service may be what the create of geolocation {made.shown} from here has "
-                f"made, and nobody knows yet: edit geolocation {made.shown}; the next push or sync tells"
+                f"geolocation {locid} may have been made by the create of geolocation {made.shown}, whose outcome is "
+                f"not known yet: edit {made.shown} instead; the next push or sync tells"
             )
         if laid is None:
             raise UnknownGeolocationError(f"custom geolocation {locid} does not exist: see `geolookup custom list`")

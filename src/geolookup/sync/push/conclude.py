@@ -151,7 +151,7 @@ class _Conclusion:
         self.findings.over.append((self._outbox.row(row.id), reason))
 
     def _note_twins(self, found: Concluded) -> None:
-        """Note what our creates may have made besides, and what one that is over may have made by now."""
+        """Note the geolocations that our creates may have made in addition, also creates that are over."""
         twins = dict(found.twins)
         for made, create in self._ledger.watched():
             again = self._known[made].place.requests if made in self._known else ()

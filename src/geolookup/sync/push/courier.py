@@ -484,7 +484,7 @@ class Courier:
         return None
 
     def _decide(self, job: Job) -> tuple[Decision, Look]:
-        """What follows for a place from what the service has of it, as far as is known."""
+        """Decide about a place, by all that is known of it at the service."""
         place = self._as_looked(job)
         look = look_at(place, job.theirs, self._forms, conclusive=job.conclusive)
         look = replace(look, busy=self._busy(job))

@@ -77,6 +77,9 @@ def push(
                 push_locked(run, settings, transport, report, on_conflict=on_conflict, check=check, progress=progress)
         elif url_moved:
             directory.remember_upstream(url)
+            report.warnings.append(
+                f"this state belongs to {url} from now on; nothing was asked there, as nothing waited"
+            )
         count_left_over(directory, report)
         report.duration_s = round(time.monotonic() - began, 3)
         if report.stopped is not None:

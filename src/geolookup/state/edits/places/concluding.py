@@ -40,9 +40,9 @@ def answered(place: Place, *, number: int | None = None) -> Place:
 class Concluded:
     """All places after a conclusive list: ``held`` by their ids.
 
-    To tell of: ``twins``, numbers of what our creates may have made besides, each with the place, and ``ended``, ids of
-    places that others deleted, or changed beyond recognition. ``is_pending`` is `Matching.is_pending`. Of places that
-    are ``undecided`` their number shows what another one of ours was, of which a later list tells.
+    ``twins`` are numbers that our creates may have made in addition, each with its place. ``ended`` are the ids of
+    places that others deleted, or changed beyond recognition. ``is_pending`` is `Matching.is_pending`. The number of a
+    place that is ``undecided`` shows what another one of ours was: a later list tells.
     """
 
     places: tuple[Place, ...]
@@ -111,8 +111,7 @@ def concluded(
             matching.taken.add(moved)
         number = place.number if place.number is not None or place.lost in numbers else place.lost
         shown = None if number is None else listed.get(number)
-        look = look_at(place, shown, forms, conclusive=True)
-        look = replace(look, another=look.another or is_of_others(place, shown, owners))
+        look = look_at(place, shown, forms, conclusive=True, owners=owners)
         if place.refused is not None and not look.another and place.refused.is_done(look.content):
             place = replace(place, refused=None)  # somebody else did it
         is_open = place.baseline is not None and bool(place.intents or place.requests)

@@ -1,6 +1,8 @@
-"""What a number shows: a place itself, in our words where the service has its own, or something else."""
+"""Looks at a number: whether it shows the place itself, and how that reads in our words."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
@@ -43,13 +45,21 @@ def latest(place: Place) -> Iterator[Content]:
             yield after
 
 
-def look_at(place: Place, content: Content | None, forms: Forms, *, conclusive: bool) -> Look:
+#: The places that were each content, by their ids; see `owners_of`.
+Owners: TypeAlias = Mapping[Content, Collection[int]]
+
+
+def look_at(
+    place: Place, content: Content | None, forms: Forms, *, conclusive: bool, owners: Owners = MappingProxyType({})
+) -> Look:
     """A look at what a list has under the number of a place: in our words, where the service has its own."""
     if content is None:
         return Look(None, conclusive=conclusive)
     ours = recognised(place, content, forms)
     # If it is just what it shall be, another machine has made it so, perhaps from the same file.
-    another = ours != place.shown and is_another(place, ours, forms) and is_another(place, content, forms)
+    another = ours != place.shown and (
+        (is_another(place, ours, forms) and is_another(place, content, forms)) or is_of_others(place, content, owners)
+    )
     return Look(ours, conclusive=conclusive, another=another, listed=content if ours != content else None)
 
 
@@ -71,12 +81,6 @@ def recognised(place: Place, content: Content, forms: Forms) -> Content:
     return content if values == content.values else replace(content, values=values)
 
 
-def holds(place: Place, listed: Mapping[int, Content], forms: Forms) -> bool:
-    """True if a place is what its number shows."""
-    theirs = None if place.number is None else listed.get(place.number)
-    return theirs is not None and not place.deleted and not look_at(place, theirs, forms, conclusive=True).another
-
-
 def is_as_sent(place: Place, content: Content | None) -> bool:
     """True if a number shows just what was sent for a place: of most it does, and nothing else need be asked."""
     if content is None or content.values not in {each.values for each in place.requests}:
@@ -96,7 +100,7 @@ def owners_of(places: Iterable[Place], listed: Mapping[int, Content]) -> dict[Co
     return owners
 
 
-def is_of_others(place: Place, content: Content | None, owners: Mapping[Content, Collection[int]]) -> bool:
+def is_of_others(place: Place, content: Content | None, owners: Owners) -> bool:
     """True if a number shows just what another place of ours was, and no block that this one ever had.
 
     It may be in the same town, and have no blocks: then this alone tells that the service has exchanged their numbers.

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from geolookup.state.edits.places.likeness import Forms, may_be_stored
-from geolookup.state.edits.places.looking import holds, is_of_others, latest, recognised
+from geolookup.state.edits.places.looking import Owners, latest, look_at, recognised
 from geolookup.state.edits.places.place import Content, Place, Request, Values, states
 from geolookup.state.edits.places.reconcile import Hold
 
@@ -33,9 +33,8 @@ class Matching:
     #: What creates have sent of which this list does not tell yet what they made.
     pending: list[Values] = field(default_factory=list)
     #: What a person edited under its number, as a place of its own: a create may have made it all the same.
-    born: dict[int, Place] = field(default_factory=dict)
-    #: What each place was: see `looking.owners_of`.
-    owners: Mapping[Content, Collection[int]] = field(default_factory=dict)
+    edited: dict[int, Place] = field(default_factory=dict)
+    owners: Owners = field(default_factory=dict)
     _cells: dict[Hashable, list[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -43,16 +42,17 @@ class Matching:
             self._cells.setdefault(self.forms.cell(self.listed[number].values), []).append(number)
 
     def holds(self, place: Place) -> bool:
-        """True if a place is what its number shows, and not another one of ours."""
+        """True if a place is what its number shows."""
         there = None if place.number is None else self.listed.get(place.number)
-        return holds(place, self.listed, self.forms) and not is_of_others(place, there, self.owners)
+        look = look_at(place, there, self.forms, conclusive=True, owners=self.owners)
+        return there is not None and not place.deleted and not look.another
 
     def appeared(self, place: Place, values: Values) -> Iterator[int]:
         """The numbers of what is like these values, is nobody's, and was not there before the create."""
         before = self.before.get(place.id, {})
         for cell in self.forms.near(values):
             for number in self._free(cell):
-                free = number not in self.taken or (number in self.born and number not in before)
+                free = number not in self.taken or (number in self.edited and number not in before)
                 if free and not self.is_ruled_out(place, number):
                     yield number
 
@@ -65,10 +65,10 @@ class Matching:
         return any(self.forms.same(sent, self.listed[number].values) for sent in self.pending)
 
     def _free(self, cell: Hashable) -> list[int]:
-        """What is nobody's of a square, and what a list brought: the rest is dropped, so that it is met once."""
+        """The numbers of a square that are nobody's, or `edited`; the others are dropped, to be met once."""
         numbers = self._cells.get(cell, [])
-        if any(number in self.taken and number not in self.born for number in numbers):
-            numbers = [number for number in numbers if number not in self.taken or number in self.born]
+        if any(number in self.taken and number not in self.edited for number in numbers):
+            numbers = [number for number in numbers if number not in self.taken or number in self.edited]
             self._cells[cell] = numbers
         return numbers
 
@@ -91,9 +91,9 @@ class Matching:
         }
         return [each for each in found if each not in self.taken and not self.is_ruled_out(place, each)]
 
-    def brought(self, place: Place) -> None:
+    def note_edited(self, place: Place) -> None:
         """Note a place that a list brought and a person edited: it is looked for wherever it is since."""
-        self.born[place.id] = place
+        self.edited[place.id] = place
         for cell in {self.forms.cell(content.values) for content in place.was()}:
             if place.id not in (numbers := self._cells.setdefault(cell, [])):
                 numbers.append(place.id)
@@ -101,8 +101,8 @@ class Matching:
     def contents(self, number: int) -> Iterator[Content]:
         """The content that a list has under a number, and its earlier contents if a person has edited it since."""
         yield self.listed[number]
-        if number in self.born:
-            yield from self.born[number].was()
+        if number in self.edited:
+            yield from self.edited[number].was()
 
 
 def numbered_anew(places: Sequence[Place], matching: Matching) -> list[Place]:
@@ -173,7 +173,7 @@ def matched(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) 
         if place.id not in looked_for and place.number is not None and matching.holds(place):
             matching.taken.add(place.number)
             if place.id == place.number:
-                matching.brought(place)
+                matching.note_edited(place)
     creates = _Creates(matching, held, lost, {place.id: place for place in places})
     # Those first to which the service gave the very number: it is theirs, if it can be. Those last of which the number
     # that it gave is not there: more likely somebody deleted that than that the answer was wrong.
@@ -240,7 +240,7 @@ class _Creates:
             numbers = [
                 number
                 for number in dict.fromkeys(matching.appeared(place, sent))
-                if number not in matching.born
+                if number not in matching.edited
                 and fits(sent, matching.listed[number].values)
                 and matching.listed[number].blocks <= may_have
             ]
@@ -289,7 +289,7 @@ class _Creates:
             return  # somebody has changed it since
         like = like or [number for number in there if _may_be_another_now(place, number, matching)]
         if like:
-            number = place.number if place.number in like else min(like, key=lambda each: each in matching.born)
+            number = place.number if place.number in like else min(like, key=lambda each: each in matching.edited)
             self.unclear(place, number, [*like, place.number if is_there else None])
         elif not create.known:
             self.found[place.id] = replace(place, number=None, requests=())  # it made nothing: it may be sent again
@@ -309,7 +309,7 @@ class _Creates:
             for number in matching.appeared(place, sent)
             if matching.forms.same(sent, listed[number].values)
             and listed[number].blocks <= given
-            and number not in matching.born
+            and number not in matching.edited
             and not matching.is_pending(number)
         ]
 

@@ -302,3 +302,18 @@ def test_of_updates_that_were_refused_together_the_others_are_sent_as_one_is_dro
     fields = person.upstream.places[-1].as_fields()
     assert (fields["postalcode"], fields["areacode"]) == (("", "9") if at == 0 else ("77", ""))
     assert "nothing left over" in person.said
+
+
+def test_a_create_that_is_refused_as_if_it_were_there_already_each_time_says_how_it_is_given_up(
+    person: Person,
+) -> None:
+    person.creates("10.1.0.0/24")
+    for _ in range(2):  # what is in the way may be what this very request made
+        person.upstream.faults = ["missing"]
+        person("push", exits=1)
+        settle()
+    assert "to give it up, `geolookup sync` then, and `geolookup outbox drop 1`" in person.said
+    person("sync")
+    person("outbox", "drop", 1)
+    person("push")
+    assert person.there == {}

@@ -645,10 +645,10 @@ class Courier:
         place = replace(kept.place, requests=kept.place.requests[:-1])
         return ledger.save(kept, place, why=None if problem is None else str(problem))
 
-    def _unknown(self, ledger: Ledger, job: Job, error: object, *, misnamed: bool = False) -> None:
+    def _unknown(self, ledger: Ledger, job: Job, error: object, *, misnamed: bool = False, or_else: str = "") -> None:
         place = ledger.ended(job.kept.place, misnamed=misnamed)
         words = "the push was interrupted" if error is None else str(error)
-        settles = f"a push in {self._settings.settle_s:.0f} s or later looks what became of it"
+        settles = f"a push in {self._settings.settle_s:.0f} s or later looks what became of it{or_else}"
         self._save(ledger, job, job.kept, place, f"the outcome is unknown: {words}; {settles}", why=words)
         job.over = True
 
@@ -661,7 +661,8 @@ class Courier:
         lately = any(each.known and self._left_s(each) > 0 for each in job.kept.place.requests)
         made = request.what == "create" and (error.status in (404, 409) or job.repeated)
         if made or (error.status == 404 and lately):
-            self._unknown(ledger, job, error)
+            drop = f"; to give it up, `geolookup sync` then, and `geolookup outbox drop {next(iter(job.kept.rows), 0)}`"
+            self._unknown(ledger, job, error, or_else=drop if made and job.kept.created_again else "")
             return
         if request.what == "create":
             job.kept = self._withdrawn(ledger, job.kept)

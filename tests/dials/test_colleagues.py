@@ -272,3 +272,26 @@ def test_what_another_machine_has_done_already_is_done(person: Person, has_moved
     assert "the service has it" in person.said
     assert person.upstream.places == {-1: there}
     assert person.looks_up("10.1.0.1", "10.2.0.1") == [1, -1]
+
+
+def test_a_field_that_a_colleague_changes_right_after_our_push_is_not_overwritten_by_the_next(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locid = person.has("10.1.0.0/24", areacode="01")
+    monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "600")
+    person("custom", "update", locid, "--areacode", "089")
+    person("push")
+    _changes(person, areacode="556")
+    person("custom", "update", locid, "--dmacode", "500")
+    person("push", exits=1)
+    assert "the service may not show yet what it has" in person.said
+    assert person.upstream.places[-1].as_fields()["areacode"] == "556"
+    monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "0.3")
+    settle()
+    person("sync", exits=3)
+    assert "areacode 556 instead of 089" in person.said
+    person("outbox", "drop", 3)
+    person("push")
+    person.pushes_for_all_to_see()
+    fields = person.upstream.places[-1].as_fields()
+    assert (fields["areacode"], fields["dmacode"]) == ("556", "500")

@@ -118,12 +118,11 @@ def reconcile(place: Place, look: Look) -> Decision:
         return Hold("conflict", theirs, _number(place))  # somebody's block would be gone for a moment
     if request.what == "delete" and may_be_deleted(place, theirs):
         return Hold("conflict", theirs, _number(place))
-    if request.what == "put" and look.listed is not None:
-        listed = look.listed if look.conclusive else _with_ours(place, look.listed)
-        assert listed is not None
+    if request.what == "put" and look.listed is not None and look.content is not None:
         # What it does not touch goes as it is there: in our words it might overwrite what a colleague wrote.
-        body = tuple(request.touched.get(at, value) for at, value in enumerate(listed.values))
-        request = replace(request, body=body)
+        sides = zip(theirs.values, look.content.values, look.listed.values, strict=True)
+        as_there = (said if now == seen else now for now, seen, said in sides)
+        request = replace(request, body=tuple(request.touched.get(at, value) for at, value in enumerate(as_there)))
     return Send(replace(request, upto=_newest(place)))
 
 
@@ -140,10 +139,12 @@ def _overlaid(request: Request, theirs: Content | None) -> Content | None:
     if request.what == "clear" and theirs is not None and request.before is not None:
         # A replica may still show the blocks that we deleted. It shows any other block because somebody gave it later.
         return replace(theirs, blocks=theirs.blocks - request.before.blocks)
-    if request.what != "put" or theirs is None:
+    if request.what != "put" or request.before is None or theirs is None:
         return request.applied(theirs)
-    touched = request.touched
-    return replace(theirs, values=tuple(touched.get(at, value) for at, value in enumerate(theirs.values)))
+    # Such a replica has a field as it was before: what has another value by now is a colleague's.
+    touched, before = request.touched, request.before.values
+    behind = ((value == before[at], at, value) for at, value in enumerate(theirs.values))
+    return replace(theirs, values=tuple(touched.get(at, value) if is_so else value for is_so, at, value in behind))
 
 
 def _absent(place: Place, look: Look) -> Decision:

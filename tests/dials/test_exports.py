@@ -137,3 +137,59 @@ def test_a_site_that_has_a_geolocation_can_take_another_one_that_has_its_block(p
     assert _named(person) == {**FORMER, "A": ("Berlin", ["10.9.0.0"])}
     person.pushes_for_all_to_see()
     assert sorted(person.there) == [-3, -2]
+
+
+@pytest.fixture
+def nameless(person: Person, tmp_path: Path) -> Path:
+    """An export of two geolocations without names, which a colleague made: -1 and -2."""
+    for city, block in (("Bonn", "10.7.0"), ("Ulm", "10.8.0")):
+        fields = {**ELSEWHERE, **BERLIN, "city": city}
+        person.upstream.colleague_creates(fields, [(f"{block}.0", f"{block}.255")], who="colleague")
+    person("sync")
+    path = tmp_path / "sites.csv"
+    person("custom", "export", path)
+    settle()  # else what follows is of the same millisecond
+    return path
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["", "on another machine"])
+@pytest.mark.parametrize("block", ["10.9.0.0/24", ""])
+def test_a_row_of_an_export_is_what_it_was_made_from_whatever_is_changed_in_it(
+    person: Person, nameless: Path, block: str, elsewhere: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if elsewhere:
+        monkeypatch.setenv("GEOLOOKUP_HOME", str(tmp_path / "elsewhere"))
+        person("sync")
+    nameless.write_text(nameless.read_text().replace("10.7.0.0/24", block).replace("Bonn,", "Bonn-Beuel,"))
+    person("custom", "apply", nameless)
+    person.pushes_for_all_to_see()
+    assert person.there == {-1: ("Bonn-Beuel", [block.removesuffix("/24")] * bool(block)), -2: ("Ulm", ["10.8.0.0"])}
+
+
+@pytest.mark.parametrize("is_pushed", [False, True], ids=["", "pushed"])
+@pytest.mark.parametrize("how", ["deleted", "changed", "cleared"])
+def test_an_older_export_without_names_takes_back_nothing_without_a_word(
+    person: Person, nameless: Path, how: str, is_pushed: bool
+) -> None:
+    if how == "deleted":
+        person("custom", "delete", "--", -1)
+    else:
+        person("custom", "update", "--areacode", 228, "--", -1)
+        words = (
+            ("clear-blocks", "--", -1)
+            if how == "cleared"
+            else ("replace-block", "--", -1, "10.7.0.0/24", "10.9.0.0/24")
+        )
+        person("custom", *words)
+    if is_pushed:
+        person.pushes_for_all_to_see()
+    there = person.there
+    person("custom", "apply", nameless, exits=3)
+    assert f"Bonn DE: {who()} {'deleted' if how == 'deleted' else 'changed'} it" in person.said
+    person("custom", "apply", nameless, "--keep", "theirs")
+    person.pushes_for_all_to_see()
+    if is_pushed:
+        assert person.there == there
+    person("custom", "apply", nameless, "--keep", "mine")
+    person.pushes_for_all_to_see()
+    assert sorted(person.there.values()) == [("Bonn", ["10.7.0.0"]), ("Ulm", ["10.8.0.0"])]

@@ -1,4 +1,6 @@
-"""The geolocation that a site already is, though no file has named it here yet: by its blocks, then its fields."""
+"""The geolocation that a site already is, though no file has named it here yet: by what an export says of it, then by
+its blocks, then by its fields.
+"""
 
 import shlex
 from collections import Counter
@@ -13,8 +15,9 @@ from geolookup.sites.site import Problems, Site, blocks_text
 class Claims:
     """The free geolocations of a custom layer: those that are not ``taken``, by their number.
 
-    ``takes`` is what a person says of sites by name: the number of each, None for one that is new. Those ``named`` here
-    until now are a site only by their fields: that a block passed to another site does not make them that.
+    ``takes`` is what a person says of sites by name: the number of each, None for one that is new; ``made`` is what an
+    export says of them, the number of each. Those ``named`` here until now are any other site only by their fields:
+    that a block passed to it does not make them that.
     """
 
     def __init__(
@@ -24,19 +27,22 @@ class Claims:
         bad: Problems,
         takes: Mapping[str, int | None],
         named: Collection[int],
+        made: Mapping[str, int],
     ) -> None:
         self._free = {locid: place for locid, place in sorted(layer.items(), reverse=True) if locid not in taken}
         self._bad = bad
         self._takes = takes
         self._named = {*named}
+        self._made = made
 
     def of(self, sites: list[Site]) -> dict[str, int]:
         """The geolocation of each site that is one of them.
 
-        The one that has exactly its blocks, then the one that has most of them, then the one that is equal in all
-        fields that the file says, and shares a block with the site or has none: a town has several branches, also if
-        their coordinates are those of the town. If the file does not say all fields, one without blocks must have no
-        name either. Of several sites the first gets it; a site that may be several is a problem.
+        The one that an export wrote as this site, then the one that has exactly its blocks, then the one that has most
+        of them, then the one that is equal in all fields that the file says, and shares a block with the site or has
+        none: a town has several branches, also if their coordinates are those of the town. If the file does not say all
+        fields, one without blocks must have no name either. Of several sites the first gets it; a site that may be
+        several is a problem.
         """
         found: dict[str, int] = {}
         for site in sites:
@@ -49,13 +55,20 @@ class Claims:
                     told = f"there is no free geolocation {number} for it: `geolookup custom list` shows all"
                     self._bad.add(site.where.problem("no such geolocation", told, "name"))
         left = [site for site in sites if site.name not in self._takes]
-        for way in (self._by_all_blocks, self._by_most_blocks, self._by_fields):
+        for way in (self._by_export, self._by_all_blocks, self._by_most_blocks, self._by_fields):
             found |= way(left)
             left = [site for site in left if site.name not in found]
         return found
 
     def _nameless(self) -> list[tuple[int, Geolocation]]:
         return [(locid, place) for locid, place in self._free.items() if locid not in self._named]
+
+    def _by_export(self, sites: list[Site]) -> dict[str, int]:
+        found: dict[int, str] = {}
+        for site in sites:
+            if (locid := self._made.get(site.name)) in self._free:
+                found.setdefault(locid, site.name)
+        return self._took({name: locid for locid, name in found.items()})
 
     def _by_all_blocks(self, sites: list[Site]) -> dict[str, int]:
         having: dict[tuple[IPBlock, ...], list[int]] = {}

@@ -369,9 +369,9 @@ class _Planner:
         former = {locid: name for name, locid in known.items() if locid not in names.values()}
         adds = self._keep is not None and self._keep.absent  # what the file does not name keeps its name
         taken = {*names.values(), *(known.values() if adds else ())}
-        claims |= Claims(layer, taken, self._bad, self._takes, known.values()).of(
-            [site for site in sites if site.name not in names and site.name not in asked]
-        )
+        left = [site for site in sites if site.name not in names and site.name not in asked]
+        made = {site.name: number for site in left if (number := self.since.made_of(site)) is not None}
+        claims |= Claims(layer, taken, self._bad, self._takes, known.values(), made).of(left)
         names |= claims
         claims |= {name: locid for name, locid in renamed.items() if names[name] == locid}
         gone = {locid: content_of(place) for locid, place in deleted.items() if locid not in names.values()}
@@ -388,6 +388,7 @@ class _Planner:
             place = self._layer.get(names.get(site.name, 0))
             called = None if place is None else self._called.get(place.locid)
             had = names.get(site.name) or since.moved(site.name) or known.get(site.name, since.former(site.name))
+            had = had or since.made_of(site)
             if not since.stays(asked, site, place, had, called):
                 sites.append(site)
             elif place is None:

@@ -369,15 +369,33 @@ class Since:
         """
         if self.vrf or self._made_from[site.made_from] != 1:  # of a row that was copied, one alone was there
             return False
-        is_of_here = self._is_of_here or not self._digests.isdisjoint(self._made_from)
+        is_of_here = self._is_of_here or not self._digests.keys().isdisjoint(self._made_from)
         return is_of_here and site.made_from not in self._digests
 
+    def made_of(self, site: Site) -> int | None:
+        """The number of the geolocation that a row of an export was made from: it is that now, or was before it
+        changed since. None if nothing or several were that, or the row was copied.
+        """
+        numbers = self._digests.get(site.made_from, ()) if self._made_from[site.made_from] == 1 else ()
+        return next(iter(numbers)) if len(numbers) == 1 else None
+
     @functools.cached_property
-    def _digests(self) -> set[str]:
-        """The digests of all places as they are here now, and of those that were changed since."""
-        contents = [content_of(laid.place) for laid in self._session.layer.values()]
-        contents += [line.before for lines in self._places.values() for line in lines if line.before is not None]
-        return {digest_of(content) for content in contents}
+    def _digests(self) -> dict[str, set[int]]:
+        """The numbers of the geolocations that are a content now or, if none is, were it before they changed since; by
+        its digest.
+        """
+        now: dict[str, set[int]] = {}
+        was: dict[str, set[int]] = {}
+        for number, laid in self._session.layer.items():
+            contents = {content := content_of(laid.place)}
+            if number in self._sent:
+                contents.add(Content(values_of(self._sent[number]), content.blocks))
+            for each in contents:
+                now.setdefault(digest_of(each), set()).add(number)
+        for number, lines in self._places.items():
+            for each in (line.before for line in lines if line.before is not None):
+                was.setdefault(digest_of(each), set()).add(number)
+        return was | now
 
     def _by_digest(
         self, name: str, made_from: str, place: Geolocation, lines: list[Line], mine: Content | None

@@ -79,7 +79,7 @@ def test_undo_and_apply_back_up_first(home: str, monkeypatch: pytest.MonkeyPatch
         editor.update(-(10**15) - 1, city="Bonn")
     assert heads(home)[0] == 3
     before = Edits(home).head()
-    assert run(["custom", "apply", str(file)]) == 0
+    assert run(["custom", "apply", "--keep", "mine", str(file)]) == 0
     assert heads(home)[0] == before > 3
 
 

@@ -317,3 +317,49 @@ def test_a_create_that_is_refused_as_if_it_were_there_already_each_time_says_how
     person("outbox", "drop", 1)
     person("push")
     assert person.there == {}
+
+
+@pytest.fixture
+def put_back(person: Person, tmp_path: Path) -> Callable[[], None]:
+    """A place with two blocks that waits; what puts back the state of that moment once all of it has settled."""
+    person.creates("10.1.0.0/24", "10.1.1.0/24")
+    person("state", "backup", tmp_path / "state.tgz")
+    person("push")
+
+    def restore() -> None:
+        settle()
+        person("state", "restore", "--replace", tmp_path / "state.tgz")
+
+    return restore
+
+
+@pytest.mark.parametrize("words", ["clear-blocks", "update", "add-block", "remove-block"])
+def test_an_edit_that_is_made_after_an_older_copy_was_put_back_is_sent_without_a_question(
+    person: Person, put_back: Callable[[], None], words: str
+) -> None:
+    put_back()
+    (locid,) = {each["locid"] for each in json.loads(person("custom", "list", "--json"))}
+    more = {"update": ["--areacode", 30], "add-block": ["10.1.2.0/24"], "remove-block": ["10.1.0.0/24"]}
+    person("custom", words, locid, *more.get(words, []))
+    person("push", exits=None)  # what was created by the newer copy is looked for
+    settle()
+    person("push")
+    person.pushes_for_all_to_see()
+    blocks = {"clear-blocks": [], "add-block": ["10.1.0.0", "10.1.1.0", "10.1.2.0"], "remove-block": ["10.1.1.0"]}
+    assert person.there == {-1: ("Berlin", blocks.get(words, ["10.1.0.0", "10.1.1.0"]))}
+
+
+def test_what_an_older_copy_had_is_dropped_and_what_was_removed_since_stays_so(
+    person: Person, put_back: Callable[[], None]
+) -> None:
+    person("custom", "clear-blocks", -1000000000000001)
+    person.pushes_for_all_to_see()
+    put_back()
+    (locid,) = {each["locid"] for each in json.loads(person("custom", "list", "--json"))}
+    person("custom", "remove-block", locid, "10.1.0.0/24")
+    person("push", exits=None)
+    settle()
+    person("push", exits=3)
+    person("outbox", "drop", 3)
+    person.pushes_for_all_to_see()
+    assert person.there == {-1: ("Berlin", [])}

@@ -49,7 +49,7 @@ def _choose(session: EditSession, row: OutboxRow, kept: Kept, hold: Hold, choice
         kept = session.ledger.not_made(kept, shown)
     place = chosen(kept.place, hold, choice)
     if choice == "drop" and hold.reason == "doubted" and hold.theirs is not None:
-        since = tuple(each.intent for each in kept.pending if not each.attempts)  # the copy was put back
+        since = tuple(each.intent for each in kept.pending if row.id != each.id > kept.place.doubted)
         place = rebased(replace(place, intents=(*place.intents, *since)), hold.theirs)
     if choice == "drop" and hold.reason == "not shown" and hold.theirs is not None:
         over = {*kept.rows} - {intent.id for intent in place.intents}

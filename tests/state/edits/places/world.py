@@ -345,7 +345,7 @@ def put_back_copy(world: World, copy: Copy) -> World:
     places = []
     for place in copy.places:
         if place.intents or place.requests:
-            place = replace(place, doubted=True)
+            place = replace(place, doubted=max((each.id for each in place.intents), default=1))
             create = next((intent for intent in place.intents if intent.what == "create"), None)
             if create is not None and place.number is None and not place.requests:
                 wanted = target(place.intents, None)

@@ -199,7 +199,7 @@ def _kept(columns: Mapping[str, Any], rows: Mapping[int, OutboxRow], requests: I
         for name, value in (("number", found["number"]), ("lost", lost)):
             if value is not None and not (type(value) is int and value < 0):
                 raise ValueError(f"{name} is not a number below zero")
-        for name in ("seen", "made", "before"):
+        for name in ("seen", "made", "before", "doubted"):
             if type(found[name]) not in (int, type(None)):
                 raise ValueError(f"{name} is not a number")
         place = Place(
@@ -207,7 +207,7 @@ def _kept(columns: Mapping[str, Any], rows: Mapping[int, OutboxRow], requests: I
             intents=tuple(row.intent for row in rows.values()),
             requests=tuple(requests),
             owed=owed or frozenset(),
-            doubted=bool(found.pop("doubted")),
+            doubted=found.pop("doubted"),
             **{name: found.pop(name) for name in ("id", "number", "baseline", "refused")},
         )
         return Kept(place=place, rows=rows, gone=lost, **found)

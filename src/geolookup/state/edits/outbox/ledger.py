@@ -337,11 +337,12 @@ class Ledger:
 
     def doubt(self) -> None:
         """Note that an older copy of the edits was put back: what is open may have been sent, and undone, since."""
+        newest = self.outbox.newest_edit()
         for former in self.read(OPEN).values():
             for row in former.pending:  # none of them counts as never sent
                 self.outbox.change(row.id, attempts=row.attempts + 1)
             kept = self.of(former.place.id)
-            place = replace(kept.place, doubted=True)
+            place = replace(kept.place, doubted=newest)
             create = next((intent for intent in place.intents if intent.what == "create"), None)
             if create is None or place.number is not None or place.requests:
                 self.save(kept, place)

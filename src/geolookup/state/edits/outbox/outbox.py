@@ -94,6 +94,10 @@ class Outbox:
         sql = f"SELECT {COLUMNS} FROM outbox WHERE {condition} ORDER BY id"  # noqa: S608 - no values in it
         return [read_row(found) for found in self._database.execute(sql, parameters)]
 
+    def newest_edit(self) -> int:
+        """The number of the newest edit, 0 if there is none."""
+        return int(self._database.execute("SELECT coalesce(max(id), 0) FROM outbox").fetchone()[0])
+
     def states(self, *states: State) -> list[tuple[int, str]]:
         """The number and the state of each edit in these states, oldest first."""
         sql = f"SELECT id, state FROM outbox WHERE {_among(states)} ORDER BY id"  # noqa: S608 - ours

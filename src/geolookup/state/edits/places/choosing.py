@@ -60,7 +60,7 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
             # They know now what is there: what was acknowledged before counts no more.
             counting = tuple(request for request in place.requests if request.what not in ("put", "delete"))
             owed = place.owed if hold.theirs is None else place.owed - hold.theirs.blocks
-            return replace(rebased(replace(place, owed=owed), hold.theirs), requests=counting, doubted=False)
+            return replace(rebased(replace(place, owed=owed), hold.theirs), requests=counting, doubted=0)
         case "theirs":
             against = {intent.id for intent in conflicting(place, hold.theirs)} if hold.theirs is not None else set()
             if hold.theirs is not None and strange_blocks(place, hold.theirs):
@@ -81,9 +81,9 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
         case "anew":
             return anew(place)
         case "retry" if hold.reason == "refused":
-            return replace(place, doubted=False)
+            return replace(place, doubted=0)
         case "retry" if hold.reason == "doubted":  # a person knows now what is there
-            again = replace(rebased(place, hold.theirs), doubted=False)
+            again = replace(rebased(place, hold.theirs), doubted=0)
             back = frozenset() if hold.theirs is None else others_missing(place, hold.theirs)
             return replace(again, intents=(*again.intents, *_added(again, back)))
         case "retry":
@@ -99,7 +99,7 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
             if theirs is None:
                 return _unbound(place)
             missing = others_missing(place, theirs)  # none are, unless a removal may be half done
-            back = (missing | taken_by(place.intents)) - theirs.blocks if missing else missing
+            back = (missing | taken_by(place.in_doubt)) - theirs.blocks if missing else missing
             baseline = replace(theirs, blocks=theirs.blocks | back)
             return replace(_unbound(place), number=place.number, baseline=baseline, owed=back)
 
@@ -155,9 +155,7 @@ def made_again(place: Place, last: Content) -> Place:
 
 def _unbound(place: Place) -> Place:
     """A place of which the service has nothing: a person says so, whatever copy of the edits was put back."""
-    return replace(
-        place, number=None, lost=None, baseline=None, intents=(), requests=(), owed=frozenset(), doubted=False
-    )
+    return replace(place, number=None, lost=None, baseline=None, intents=(), requests=(), owed=frozenset(), doubted=0)
 
 
 def rebased(place: Place, theirs: Content | None) -> Place:

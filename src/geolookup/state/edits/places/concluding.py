@@ -132,7 +132,7 @@ def concluded(
                 if content is None and place.shown is not None and (place.number or place.intents or place.requests):
                     ended.append(place.id)
                 place = replace(
-                    place, number=number, lost=None, intents=(), requests=(), owed=frozenset(), doubted=False,
+                    place, number=number, lost=None, intents=(), requests=(), owed=frozenset(), doubted=0,
                     baseline=None if content is None else shown,
                 )  # fmt: skip
             case Send() if look.content is not None and not look.another:

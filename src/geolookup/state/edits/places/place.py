@@ -158,8 +158,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     conclusive list has shown yet, ``requests`` all that were sent since, both oldest first.
     ``owed`` are blocks that a delete-all of ours took before that list and that must come back: the baseline has them.
     ``refused`` is what the service said no to for good. ``lost`` is the number that it had before a list showed
-    something else under it. ``doubted`` is true if an older copy of the edits was put back: what is open may have been
-    sent, and undone, since.
+    something else under it. ``doubted`` is the number of the newest edit that there was when an older copy of the edits
+    was put back, 0 if none was: what was open then may have been sent, and undone, since.
     """
 
     id: int
@@ -170,7 +170,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     requests: tuple[Request, ...] = ()
     owed: Blocks = frozenset()
     refused: Request | None = None
-    doubted: bool = False
+    doubted: int = 0
 
     @property
     def shown(self) -> Content | None:
@@ -199,6 +199,11 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return any(request.what == "delete" and request.known for request in self.requests)
 
     @property
+    def in_doubt(self) -> tuple[Intent, ...]:
+        """The intents that an older copy of the edits had, which was put back."""
+        return tuple(intent for intent in self.intents if self.doubted and intent.id <= self.doubted)
+
+    @property
     def unbound(self) -> "Place":
         """The place without its number, which is nothing's or another's by now; what was refused was of that number."""
         return replace(self, number=None, lost=self.number, refused=None)
@@ -216,8 +221,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
             after = request.applied(request.before)
             if after is not None:
                 yield after
-        if self.doubted:
-            yield from states(self.intents, self.baseline)
+        yield from states(self.in_doubt, self.baseline)
 
 
 def filled(values: Values) -> Iterator[tuple[int, Any]]:

@@ -109,7 +109,7 @@ def reconcile(place: Place, look: Look) -> Decision:
         return Done(theirs) if look.conclusive else Wait("shown")
     if conflicting(place, theirs) or given_again(place, theirs):
         return Hold("conflict", theirs, _number(place))
-    if place.doubted:
+    if place.in_doubt and meant(replace(place, intents=place.in_doubt), theirs) != theirs:
         return Hold("doubted", theirs, _number(place))
     request = _next(place, theirs, wanted, look.busy)
     if request is None:
@@ -254,7 +254,7 @@ def others_missing(place: Place, theirs: Content) -> Blocks:
     """The other blocks that are missing together with those that a restored edit removes: it may be half done."""
     if not place.doubted or target(place.intents, theirs) is None:
         return frozenset()
-    taking = [intent for intent in place.intents if intent.takes]
+    taking = [intent for intent in place.in_doubt if intent.takes]
     taken = taken_by(taking)
     return frozenset() if taken & theirs.blocks else _seen(taking) - taken - theirs.blocks
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -649,3 +650,48 @@ def test_a_block_that_a_colleague_gives_right_after_a_removal_is_seen(
     person("push", exits=3 if edit == ["delete"] else 0)
     ((_, blocks),) = person.there.values()
     assert "10.2.0.0" in blocks
+
+
+@pytest.mark.parametrize("is_copied", [False, True], ids=["another machine", "an older copy"])
+@pytest.mark.parametrize("choice", ["", "retry", "drop"])
+def test_a_removal_that_finds_other_blocks_gone_too_is_asked_about(
+    person: Person, home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, choice: str, is_copied: bool
+) -> None:
+    person.has("10.1.0.0/24", "10.3.0.0/24", "10.4.0.0/24")
+    other = str(tmp_path / "other")
+    if is_copied:
+        person("custom", "remove-block", -1, "10.4.0.0/24")
+        shutil.copytree(home, other)
+        shutil.copytree(home, tmp_path / "night")
+    else:
+        monkeypatch.setenv("GEOLOOKUP_HOME", other)
+        person("sync")
+        monkeypatch.setenv("GEOLOOKUP_HOME", home)
+        person("custom", "remove-block", -1, "10.1.0.0/24")
+    person.upstream.faults = ["after"]
+    person("push", exits=1)  # the service has none of the blocks for now
+    if is_copied:
+        shutil.rmtree(home)
+        shutil.copytree(tmp_path / "night", home)
+    else:
+        monkeypatch.setenv("GEOLOOKUP_HOME", other)
+        person("custom", "remove-block", -1, "10.4.0.0/24")
+    person("push", exits=3)
+    assert "10.3.0.0-10.3.0.255 is missing" in person.said
+    assert person.there == {-1: ("Berlin", [])}
+    if choice:
+        (edit,) = {each["id"] for each in json.loads(person("outbox", "list", "--json")) if each["state"] == "held"}
+        person("outbox", choice, edit)
+        person("push")
+        person.pushes_for_all_to_see()
+        assert person.there == {-1: ("Berlin", [])}
+    if not is_copied:
+        monkeypatch.setenv("GEOLOOKUP_HOME", home)
+        settle()
+        person("push")
+        assert person.there == {-1: ("Berlin", ["10.3.0.0", "10.4.0.0"])}
+        monkeypatch.setenv("GEOLOOKUP_HOME", other)
+        person("sync")
+        person("push")
+        blocks = ["10.3.0.0"] if not choice else ["10.3.0.0", "10.4.0.0"]
+        assert person.there == {-1: ("Berlin", blocks)}

@@ -15,7 +15,7 @@ from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.places.concluding import Concluded, concluded
 from geolookup.state.edits.places.looking import is_another, recognised
 from geolookup.state.edits.places.place import Place, in_order
-from geolookup.state.edits.places.reconcile import Hold
+from geolookup.state.edits.places.reconcile import Hold, taken_along
 from geolookup.state.generations.cache import digest
 from geolookup.sync.push.storing import learn_all, note_exact, words_of_forms
 from geolookup.sync.push.telling import Names, why_held, why_missing, words_of
@@ -123,7 +123,8 @@ class _Conclusion:
 
     def _write(self, kept: Kept, place: Place, hold: Hold | None, counter: int) -> None:
         if hold is not None and hold.reason == "conflict" and kept.hold is None and kept.pending:
-            hold = None  # a push looks again, and decides
+            # A push looks again, and decides; but it would find nothing to do if somebody has taken all blocks.
+            hold = hold if hold.theirs is not None and taken_along(kept.place, hold.theirs) else None
         is_new = place.number is None and all(row.never_sent for row in kept.rows.values())
         if hold is None and kept.hold is None and place == kept.place and (is_new or not kept.rows):
             return

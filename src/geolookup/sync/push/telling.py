@@ -14,7 +14,14 @@ from geolookup.state.edits.outbox.payload import geolocation
 from geolookup.state.edits.outbox.row import OutboxRow
 from geolookup.state.edits.places.choosing import anew, offered
 from geolookup.state.edits.places.place import Content, Place, in_order, target
-from geolookup.state.edits.places.reconcile import Hold, others_missing, owed_blocks, promised_blocks, strange_blocks
+from geolookup.state.edits.places.reconcile import (
+    Hold,
+    others_missing,
+    owed_blocks,
+    promised_blocks,
+    strange_blocks,
+    taken_along,
+)
 
 _MOST_NAMED = 5
 
@@ -81,7 +88,7 @@ def _beside(place: Place, theirs: Content | None) -> str:
     """The place as the service has it, in words, with each field and block that is wanted otherwise."""
     if theirs is None:
         return words_of(theirs)
-    back = owed_blocks(place) | promised_blocks(place) | others_missing(place, theirs)
+    back = owed_blocks(place) | promised_blocks(place) | others_missing(place, theirs) | taken_along(place, theirs)
     wanted, also = target(place.intents, replace(theirs, blocks=theirs.blocks | back)), "is still there"
     if wanted is None:  # it shall be deleted: as who asked for that saw it
         wanted, also = next((each.base for each in place.intents if each.what == "delete"), None), "is there, too"

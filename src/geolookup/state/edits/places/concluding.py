@@ -25,6 +25,7 @@ from geolookup.state.edits.places.reconcile import (
     owed_blocks,
     promised_blocks,
     reconcile,
+    taken_along,
     void_blocks,
 )
 
@@ -156,7 +157,8 @@ def holders(refused: Request | None, listed: Mapping[int, Content]) -> tuple[tup
 
 def over(place: Place, listed: Content) -> Place:
     """A place over what a list has of it: what is open, owed or acknowledged stays, and all else is as it is there."""
-    kept = owed_blocks(place) | promised_blocks(place) | others_missing(place, listed)
+    kept = owed_blocks(place) | promised_blocks(place)
+    kept |= others_missing(place, listed) | taken_along(place, listed)
     return replace(place, baseline=replace(listed, blocks=listed.blocks | kept))
 
 

@@ -105,7 +105,7 @@ def reconcile(place: Place, look: Look) -> Decision:
         return Hold("not shown", theirs, _number(place)) if look.conclusive else Wait("conclusive")
     if others_missing(place, theirs):
         return Hold("doubted", theirs, _number(place)) if look.conclusive else Wait("conclusive")
-    if theirs == wanted:
+    if theirs == wanted and not taken_along(place, theirs):
         return Done(theirs) if look.conclusive else Wait("shown")
     if conflicting(place, theirs) or given_again(place, theirs):
         return Hold("conflict", theirs, _number(place))
@@ -339,7 +339,23 @@ def conflicting(place: Place, theirs: Content) -> list[Intent]:
         unseen = theirs.blocks - blocks - _seen(place.intents) if intent.what == "delete" else frozenset()
         if intent.what == "delete" and intent not in found and (unseen or given_again(place, theirs)):
             found.append(intent)
+    if taken_along(place, theirs):
+        found += [intent for intent in place.intents if intent.takes and intent not in found]
     return found
+
+
+def taken_along(place: Place, theirs: Content) -> Blocks:
+    """The other blocks that are gone with those that edits take, before anything was sent for that: somebody else may
+    have taken all, to put the others back next.
+    """
+    taking = [intent for intent in place.intents if intent.takes]
+    taken = taken_by(taking)
+    if not taking or place.baseline is None or taken & theirs.blocks:
+        return frozenset()
+    if any(request.concerns(intent) for request in place.requests for intent in taking):
+        return frozenset()
+    given = {intent.new for intent in place.intents}
+    return place.baseline.blocks - taken - given - theirs.blocks - owed_blocks(place)
 
 
 def _seen(intents: Iterable[Intent]) -> Blocks:

@@ -652,15 +652,26 @@ def test_a_block_that_a_colleague_gives_right_after_a_removal_is_seen(
     assert "10.2.0.0" in blocks
 
 
-@pytest.mark.parametrize("is_copied", [False, True], ids=["another machine", "an older copy"])
+_ONE = ("remove-block", -1, "10.4.0.0/24")
+
+
 @pytest.mark.parametrize("choice", ["", "retry", "drop"])
+@pytest.mark.parametrize(
+    ("is_copied", "what"),
+    [
+        pytest.param(False, _ONE, id="another machine"),
+        pytest.param(False, ("clear-blocks", -1), id="another machine, all"),
+        pytest.param(True, _ONE, id="an older copy"),
+    ],
+)
 def test_a_removal_that_finds_other_blocks_gone_too_is_asked_about(
-    person: Person, home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, choice: str, is_copied: bool
-) -> None:
+    person: Person, home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    is_copied: bool, what: tuple[object, ...], choice: str,
+) -> None:  # fmt: skip
     person.has("10.1.0.0/24", "10.3.0.0/24", "10.4.0.0/24")
     other = str(tmp_path / "other")
     if is_copied:
-        person("custom", "remove-block", -1, "10.4.0.0/24")
+        person("custom", *what)
         shutil.copytree(home, other)
         shutil.copytree(home, tmp_path / "night")
     else:
@@ -675,9 +686,9 @@ def test_a_removal_that_finds_other_blocks_gone_too_is_asked_about(
         shutil.copytree(tmp_path / "night", home)
     else:
         monkeypatch.setenv("GEOLOOKUP_HOME", other)
-        person("custom", "remove-block", -1, "10.4.0.0/24")
+        person("custom", *what)
     person("push", exits=3)
-    assert "10.3.0.0-10.3.0.255 is missing" in person.said
+    assert ("10.3.0.0-10.3.0.255 is missing" in person.said) == (what == _ONE)
     assert person.there == {-1: ("Berlin", [])}
     if choice:
         (edit,) = {each["id"] for each in json.loads(person("outbox", "list", "--json")) if each["state"] == "held"}
@@ -693,5 +704,5 @@ def test_a_removal_that_finds_other_blocks_gone_too_is_asked_about(
         monkeypatch.setenv("GEOLOOKUP_HOME", other)
         person("sync")
         person("push")
-        blocks = ["10.3.0.0"] if not choice else ["10.3.0.0", "10.4.0.0"]
+        blocks = ["10.3.0.0", "10.4.0.0"] if choice else ["10.3.0.0"] if what == _ONE else []
         assert person.there == {-1: ("Berlin", blocks)}

@@ -345,8 +345,8 @@ def conflicting(place: Place, theirs: Content) -> list[Intent]:
 
 
 def taken_along(place: Place, theirs: Content) -> Blocks:
-    """The other blocks that are gone with those that edits take, before anything was sent for that: somebody else may
-    have taken all, to put the others back next.
+    """The blocks that are gone with those that edits take, before anything was sent for that, if there are others among
+    them or none is left: somebody else may have taken all, to put others back next.
     """
     taking = [intent for intent in place.intents if intent.takes]
     taken = taken_by(taking)
@@ -355,7 +355,8 @@ def taken_along(place: Place, theirs: Content) -> Blocks:
     if any(request.concerns(intent) for request in place.requests for intent in taking):
         return frozenset()
     given = {intent.new for intent in place.intents}
-    return place.baseline.blocks - taken - given - theirs.blocks - owed_blocks(place)
+    gone = place.baseline.blocks - given - theirs.blocks - owed_blocks(place)
+    return gone if gone - taken or (len(gone) > 1 and not theirs.blocks) else frozenset()
 
 
 def _seen(intents: Iterable[Intent]) -> Blocks:

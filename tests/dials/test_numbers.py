@@ -1,6 +1,7 @@
 """Numbers that a service names wrongly, or gives again: whose a geolocation is, and what is sent to it."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -563,3 +564,31 @@ def test_a_place_that_was_just_pushed_leaves_the_number_that_a_list_gives_to_ano
     assert places[-1] not in left.values()
     assert (-2 in left) == (edit[0] != "delete")
     assert len(person.looks_up("10.5.0.1")) == 1
+
+
+@pytest.mark.parametrize("gone", [(), (3,), tuple(range(1, 13))], ids=["none gone", "one gone", "all gone"])
+def test_names_and_edits_follow_a_list_that_is_accepted(person: Person, tmp_path: Path, gone: tuple[int, ...]) -> None:
+    sites = ["name,country,city,latitude,longitude,cidr"]
+    sites += [f"S{at},DE,City {at},{45 + at}.5,10.5,10.{at}.0.0/24" for at in range(1, 13)]
+    (tmp_path / "sites.csv").write_text("\n".join(sites) + "\n")
+    person("custom", "apply", tmp_path / "sites.csv")
+    person.pushes_for_all_to_see()
+    person("custom", "update", "S4", "--areacode", "9")
+    person("custom", "replace-block", "S5", "10.5.0.0/24", "10.95.0.0/24")
+    person("custom", "delete", "S6")
+    there = sorted(person.upstream.places.items(), reverse=True)
+    left = [place for at, (_, place) in enumerate(there, 1) if at not in gone]
+    person.upstream.fail_over({-50 - at: place for at, place in enumerate(left)})
+    person("sync", exits=3)
+    (digest,) = re.findall(r"sync --accept (\w+)", person.said)
+    person("sync", "--accept", digest, exits=3 if gone else 0)
+    for at in gone:
+        assert (f"S{at}" in person.said) or at == 6
+    listed = {each["site"]: each for each in json.loads(person("custom", "list", "--json"))}
+    assert {*listed} >= {f"S{at}" for at in range(1, 13) if at not in (*gone, 6)}
+    assert listed["S4"]["areacode"] == "9"
+    answers = [
+        json.loads(line)
+        for line in person("lookup", "10.95.0.1", "10.5.0.1", "10.6.0.1", "--format", "ndjson").splitlines()
+    ]
+    assert [each.get("city") for each in answers] == ["City 5", "", ""]

@@ -101,7 +101,7 @@ def test_a_diff_after_a_move_names_the_two_orders(sources: Sources, capsys: pyte
     sources.sync("a", "b")
     with pytest.raises(HeldError) as held:
         sources.sync("b", "a")
-    accept(StateDirectory(sources.home), held.value.digest)
+    accept(StateDirectory(sources.home), held.value.digest, Settings())
     assert lines(capsys, "diff")[1:4] == [
         "the order of the sources: a, b -> b, a",
         "no row of a source changed",

@@ -148,7 +148,7 @@ def test_what_was_held_and_rolled_back_is_said_where_people_look(files: FilesCon
     files.write(100)
     with pytest.raises(HeldError) as held:
         files.sync()
-    accept(files.directory, held.value.digest)
+    accept(files.directory, held.value.digest, Settings())
     versions = visitor.get("/generations").text
     (row,) = re.findall(r'<span class="mark waits">was held</span>(.*?)</td>', versions, re.DOTALL)
     assert re.search(r"fewer than 95%.*; published by .+ at <time datetime=\"20", row, re.DOTALL)
@@ -217,7 +217,7 @@ def test_the_start_says_that_many_answers_changed_their_country(files: FilesCons
     assert re.search(
         r"another country \([\d,]+ addresses, most of them from Germany \(DE\) to Poland \(PL\)\)", str(held.value)
     )
-    accept(files.directory, held.value.digest)
+    accept(files.directory, held.value.digest, Settings())
     text = visitor.get("/").text
     assert "gave 100% of the IPv4 addresses with an answer another country" in text
     assert "or a first one, most of them from Germany (DE) to Poland (PL)" in text

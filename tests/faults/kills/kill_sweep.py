@@ -76,7 +76,7 @@ def _one_is_held(home: str) -> str | None:
 def _accept(home: str) -> None:
     held = StateDirectory(home).held()
     if held is not None:
-        accept(StateDirectory(home), held.document()["published"]["digest"])
+        accept(StateDirectory(home), held.document()["published"]["digest"], Settings())
 
 
 def _roll_back(home: str) -> None:

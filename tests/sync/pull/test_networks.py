@@ -222,7 +222,7 @@ def test_facts_that_vanish_are_held_and_named(home: str, tmp_path: Path) -> None
     with pytest.raises(HeldError, match="the asn of IPv4 networks would be gone, which the served data have") as held:
         synced(home, settings)
     assert asn_of(home, "10.1.2.3") == 64513
-    assert accept(StateDirectory(home), held.value.digest).outcome == "published"
+    assert accept(StateDirectory(home), held.value.digest, Settings()).outcome == "published"
     assert asn_of(home, "10.1.2.3") is None
     assert verify(home) == []
 
@@ -244,7 +244,7 @@ def test_a_source_of_networks_that_leaves_the_stack_is_held(home: str, tmp_path:
     with pytest.raises(HeldError, match="nothing would be known of the networks of IPv4 at all") as held:
         synced(home, stack(city))
     assert asn_of(home, "10.1.2.3") == 64513
-    accept(StateDirectory(home), held.value.digest)
+    accept(StateDirectory(home), held.value.digest, Settings())
     assert asn_of(home, "10.1.2.3") is None
     assert not os.path.exists(network_path(home, read_current(home).generation))
 

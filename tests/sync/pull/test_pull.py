@@ -200,7 +200,7 @@ def test_a_shrink_is_held_beyond_the_guard_and_published_within(home: str, perce
     assert verify(home) == []
     assert len(caught.value.reasons) >= 2
     assert directory.held() is not None
-    report = accept(directory, caught.value.digest[:16])
+    report = accept(directory, caught.value.digest[:16], Settings())
     assert report.generation == 2  # the same list from another address made none
     accepted = directory.current()
     assert accepted is not None
@@ -214,12 +214,12 @@ def test_accepting_needs_the_held_digest(home: str) -> None:
     publish(home, [place(number, f"10.0.{number}.0/24") for number in range(1, 50)])
     directory = StateDirectory(home)
     with pytest.raises(StateError, match="nothing is held"):
-        accept(directory, "0" * 64)
+        accept(directory, "0" * 64, Settings())
     with pytest.raises(HeldError) as caught:
         pull_from(home, listed(many(1), count=1))
     for wrong in ("0" * 64, "", caught.value.digest[:4]):
         with pytest.raises(StateError, match=caught.value.digest):
-            accept(directory, wrong)
+            accept(directory, wrong, Settings())
     assert_nothing_published(home, 1)
 
 
@@ -231,7 +231,7 @@ def test_a_damaged_held_candidate_is_not_accepted(home: str) -> None:
         file.seek(5000)
         file.write(b"\xff")
     with pytest.raises(StateError, match="sync again"):
-        accept(StateDirectory(home), caught.value.digest)
+        accept(StateDirectory(home), caught.value.digest, Settings())
     assert_nothing_published(home, 1)
 
 
@@ -284,7 +284,7 @@ def test_rolled_back_content_can_be_accepted(home: str) -> None:
         directory.keeping.rollback()
         held = pull(directory, settings)
         assert held.digest is not None
-        accept(directory, held.digest)
+        accept(directory, held.digest, Settings())
         assert pull(directory, settings).outcome == "unchanged"
 
 

@@ -91,7 +91,7 @@ def test_a_file_alone_is_remembered_and_pulled_again_by_a_later_sync(files: File
     with pytest.raises(HeldError, match=r"b is held.*no answer|would have none") as caught:
         pull(directory, Settings(), given=given([str(files.folder / "b.csv")]))
     assert (files.answer("10.0.0.7"), files.stack()) == (("a", "Köln"), ["a"])
-    accept(directory, caught.value.digest)
+    accept(directory, caught.value.digest, Settings())
     assert (files.answer("10.0.0.7"), files.answer("11.0.0.1"), files.stack()) == (None, ("b", "Ulm"), ["b"])
     assert files.whole()
 
@@ -111,7 +111,7 @@ def test_files_that_are_given_together_are_held_and_accepted_together(files: Fil
     assert [each.stack for each in Generations(directory).kept() if each.held] == [("b", "c")]
     assert pull(directory, Settings()).outcome == "unchanged"
     assert list(directory.holding.candidates()) == ["b", "c"], "they wait while the file before goes on"
-    accept(directory, str(held["c"].document()["published"]["digest"]))
+    accept(directory, str(held["c"].document()["published"]["digest"]), Settings())
     assert (files.stack(), files.answer("30.0.1.1")) == (["b", "c"], ("c", "Town 1"))
     assert (list(directory.holding.candidates()), directory.holding.stack()) == ([], None)
     assert pull(directory, Settings()).outcome == "unchanged"
@@ -319,7 +319,7 @@ def test_the_guard_holds_one_source_and_the_others_are_published(files: Files) -
     assert files.answer("20.0.150.1") == ("a", "Town 150")
     assert files.answer("30.0.1.1") == ("b", "New 1")
     assert list(StateDirectory(files.home).holding.candidates()) == ["a"]
-    accept(StateDirectory(files.home), caught.value.digest[:16])
+    accept(StateDirectory(files.home), caught.value.digest[:16], Settings())
     assert (files.answer("20.0.150.1"), files.answer("30.0.1.1")) == (None, ("b", "New 1"))
     assert (StateDirectory(files.home).held(), files.whole()) == (None, True)
     assert files.sync("a", "b").outcome == "unchanged"
@@ -353,7 +353,7 @@ def test_masks_that_hide_much_hold_the_pull_and_the_addition(files: Files) -> No
     with pytest.raises(HeldError, match="the change of the stack is held") as caught:
         files.sync("more", "feed", "wide")
     assert (files.stack(), files.answer("20.0.2.1")) == (["feed", "wide"], ("wide", "New 2"))
-    accept(StateDirectory(files.home), caught.value.digest[:16])
+    accept(StateDirectory(files.home), caught.value.digest[:16], Settings())
     assert (files.stack(), files.answer("20.0.2.1")) == (["more", "feed", "wide"], None)
     assert files.sync("more", "feed", "wide").outcome == "unchanged"
     assert files.whole()
@@ -371,8 +371,8 @@ def test_removing_a_source_that_answers_much_is_held_until_it_is_accepted(files:
         files.sync("b")
     assert files.answer("30.0.1.1") == ("b", "New 1"), "the old stack goes on with the other's new snapshot"
     with pytest.raises(StateError, match="accept that one"):
-        accept(StateDirectory(files.home), "0" * 16)
-    accept(StateDirectory(files.home), caught.value.digest[:16])
+        accept(StateDirectory(files.home), "0" * 16, Settings())
+    accept(StateDirectory(files.home), caught.value.digest[:16], Settings())
     assert (files.stack(), files.answer("20.0.1.1")) == (["b"], None)
     assert files.sync("b").outcome == "unchanged"
     assert files.whole()
@@ -420,7 +420,7 @@ def test_a_stack_that_a_rollback_leaves_is_asked_about_when_the_settings_change(
     with pytest.raises(HeldError, match="brings back the answers of all 5,120 IPv4 addresses") as caught:
         files.sync("a", "b", "c")
     assert files.stack() == ["a"]
-    accept(StateDirectory(files.home), caught.value.digest)
+    accept(StateDirectory(files.home), caught.value.digest, Settings())
     assert files.stack() == ["a", "b", "c"]
     files.write("b", *many(21, octet=30))
     files.sync("a", "b", "c")

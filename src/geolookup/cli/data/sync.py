@@ -132,7 +132,7 @@ def sync(
     if preview:
         return _preview(directory, settings, sources, addresses, url_moved=url_moved, as_json=as_json)
     if digest is not None:
-        report = accept(directory, digest)
+        report = accept(directory, digest, settings)
     else:
         with output.progress("pulled", counted(before)) as progress:
             report = pull(directory, settings, given=sources, url_moved=url_moved, progress=progress)

@@ -94,7 +94,7 @@ def _done(console: Console, form: Form) -> str:
     directory = console.directory()
     step = form.text("step")
     if step == "accept":
-        return f"{wording.updated(accept(directory, form.text('digest')))}."
+        return f"{wording.updated(accept(directory, form.text('digest'), console.settings()))}."
     number = form.number("number")
     if step == "pin":
         directory.keeping.pin(number)

@@ -20,12 +20,13 @@ from geolookup.sync.pull.context import Pull, PullReport
 from geolookup.sync.pull.file import numbers_of_ours
 from geolookup.sync.pull.publish import record_done
 from geolookup.sync.pull.rolled_back import over
+from geolookup.sync.pull.service import believe
 from geolookup.sync.pull.stack import served_layers, served_names
 
 _DIGEST_LEAST = 8
 
 
-def accept(directory: StateDirectory, digest: str) -> PullReport:
+def accept(directory: StateDirectory, digest: str, settings: Settings) -> PullReport:
     """Publish what is held and whose digest begins with ``digest``: a source's snapshot, or a change of the stack.
 
     Logged in the history.
@@ -52,7 +53,7 @@ def accept(directory: StateDirectory, digest: str) -> PullReport:
         entries = {str(each["name"]): dict(each) for each in current.sources} if current else {}
         pull = Pull(
             run=run,
-            settings=Settings(),
+            settings=settings,
             current=current,
             entries=entries,
             owned=owned,
@@ -72,6 +73,8 @@ def _accept_source(pull: Pull, name: str, candidate: Candidate) -> PullReport:
     new = _layer(name, candidate)
     report = PullReport(url=record.get("url"), name=name, outcome="published", digest=record["digest"])
     report.rows = record["rows"]
+    if record.get("mark") is not None:  # it is a service's list
+        believe(pull, candidate, report)
     layers = {**served_layers(pull), name: new}
     names = served_names(current) or [name]
     refused = current.refused if current is not None else ()

@@ -11,7 +11,7 @@ from geolookup.model.errors import PullError, UpstreamRefusedError
 from geolookup.sources.definition import Definition
 from geolookup.state.base.candidate import Candidate
 from geolookup.state.base.clock import now_text
-from geolookup.state.base.marks import Begun, Start
+from geolookup.state.base.marks import Begun, Mark, Start
 from geolookup.state.base.parts import SERVICE
 from geolookup.state.edits.names import SiteNames
 from geolookup.state.edits.outbox.kept import LOST_CREATES
@@ -104,7 +104,7 @@ def _confirmed(pull: Pull, result: Result, start: Start, *, etag: str | None = N
     if pull.preview or pull.current is None:
         return result
     if etag is None:  # else the list was looked at when it had come
-        _hold_against(pull, Cache(before.cache), start, result.report, asked_freely=False)
+        _hold_against(pull, Cache(before.cache), str(pull.settings.url), start, result.report, asked_freely=False)
     served = pull.current.published.get("url")
     if served is not None:
         moved = url if url != served else None
@@ -219,17 +219,28 @@ def _judge(
     return result
 
 
+def believe(pull: Pull, candidate: Candidate, report: PullReport) -> None:
+    """Take a list that was held, and that a person accepts, for what the service had when it was fetched."""
+    document = candidate.document()
+    record, of_pull = document["published"], document["report"]
+    start = Start(mark=Mark.of(record["mark"]), at=record["began_at"])
+    rejected = of_pull["rejected_geolocations"] + of_pull["rejected_blocks"]
+    _believe(pull, candidate, record["url"], start, report, f"{rejected} rows are bad" if rejected else None)
+
+
 def _believe(pull: Pull, candidate: Candidate, url: str, start: Start, report: PullReport, unread: str | None) -> None:
     """Take the list that was fetched for what the service has."""
     if unread:
         report.warnings.append(f"{unread}: this list ends no edit, and takes no site's name")
     origin = None if pull.current is None else pull.current.published.get("custom")
     if not pull.preview and origin in (None, url):  # another service's numbers are not those of the places here
-        _hold_against(pull, Cache(candidate.cache), start, report, asked_freely=not unread)
+        _hold_against(pull, Cache(candidate.cache), url, start, report, asked_freely=not unread)
     _look_for_twins(pull, Cache(candidate.cache), report)
 
 
-def _hold_against(pull: Pull, cache: Cache, start: Start, report: PullReport, *, asked_freely: bool = True) -> None:
+def _hold_against(
+    pull: Pull, cache: Cache, url: str, start: Start, report: PullReport, *, asked_freely: bool = True
+) -> None:
     """Hold what was pulled against the places of this machine."""
     edits = pull.directory.edits
     if not edits.exists():
@@ -237,7 +248,7 @@ def _hold_against(pull: Pull, cache: Cache, start: Start, report: PullReport, *,
     places = {place.locid: place for place in cache.custom()}
     with edits.transaction() as database:
         ledger = Ledger(database)
-        ledger.at_service(str(pull.settings.url))
+        ledger.at_service(url)
         findings = conclude(ledger, start, places, pull.settings.settle_s, asked_freely=asked_freely)
         notices = [ledger.outbox.notice(row.id, row.locid, row.locid, row.problem or "") for row in findings.held]
         names = Names(ledger)

@@ -77,6 +77,7 @@ class _Conclusion:
                 place = replace(place, lost=kept.gone, baseline=kept.last)
             new = place.number is None and place.lost is None and not place.requests
             is_concluded = new or (asked_freely and all(request.settled for request in place.requests))
+            is_concluded = is_concluded and kept.seen <= start.mark.counter  # else a newer list has spoken of it
             (places if is_concluded else waiting).append(place)
         learned = learn_all(ledger, [known[place.id] for place in places], contents, self._forms, self._is_new)
         for place in waiting:

@@ -498,3 +498,32 @@ def test_a_new_owner_whose_coordinates_are_ours_rounded_is_known_by_his_own_bloc
     person("push", exits=3)
     assert "the service has given the number -1 to something else" in person.said
     assert person.upstream.places == {-1: theirs}
+
+
+def test_what_has_our_very_blocks_is_not_to_be_made_anew(person: Person) -> None:
+    person.creates("10.1.0.0/24")
+    person.upstream.colleague_creates(
+        {**ELSEWHERE, **BERLIN, "region": ""}, [("10.1.0.0", "10.1.0.255")], who="colleague"
+    )
+    person("push", exits=3)
+    assert "`geolookup outbox adopt 1 -1` says that -1 is it, `geolookup outbox drop 1` gives it up" in person.said
+    assert "retry" not in person.said
+
+
+@pytest.mark.parametrize("choice", ["adopt", "retry", "drop"])
+def test_what_a_colleague_makes_anew_after_a_delete_whose_answer_was_lost_is_asked_about(
+    person: Person, choice: str
+) -> None:
+    locid = person.has("10.1.0.0/24")
+    place = person.upstream.places[-1]
+    person("custom", "delete", locid)
+    person.upstream.faults = ["after"]
+    person("push", exits=1)
+    person.upstream.colleague_creates(place.as_fields(), place.blocks, who="colleague")
+    settle()
+    person("push", exits=3)
+    assert person.there == {-2: ("Berlin", ["10.1.0.0"])}
+    person("outbox", choice, 3, *([-2] if choice == "adopt" else []))
+    person("push")
+    person.pushes_for_all_to_see()
+    assert person.there == ({} if choice == "adopt" else {-2: ("Berlin", ["10.1.0.0"])})

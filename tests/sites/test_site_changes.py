@@ -461,3 +461,10 @@ def test_an_apply_of_few_changes_reads_each_edit_once_and_the_blocks_of_a_site_a
     assert len(read) <= rows + 1
     undo(Editor(home))
     assert not plan_sites(Editor(home), many).changes
+
+
+def test_a_site_is_not_said_to_be_what_another_one_of_the_file_is(editor: Editor, home: str) -> None:
+    sites = [site("a", "10.1.0.0/24", city="x"), site("b", "10.2.0.0/24", city="y")]
+    apply_sites(editor, sites, file="sites.toml")
+    with pytest.raises(DataFileError, match="no free geolocation"):
+        plan_sites(editor, sites, takes={"a": editor.sites()["b"]})

@@ -364,7 +364,10 @@ class _Planner:
             stay = {*names.values()}
             stay |= {locid for name, locid in known.items() if name in self._by_hand and not self._prune_all}
             going = {locid: content for locid, content in served.items() if locid not in stay}
-            claims = _reclaims_of(going, [site for site in sites if site.name in new or site.name not in names])
+            claims = _reclaims_of(
+                going,
+                [site for site in sites if site.name in new or not (site.name in names or site.name in self._takes)],
+            )
         names |= claims
         former = {locid: name for name, locid in known.items() if locid not in names.values()}
         adds = self._keep is not None and self._keep.absent  # what the file does not name keeps its name

@@ -149,7 +149,9 @@ def why_held(kept: Kept, hold: Hold, names: Names) -> str:
         "retry": f"`geolookup outbox retry {EDIT}` {again if is_lost else 'sends it again'}",
         "drop": f"`geolookup outbox drop {EDIT}` gives it up",
     }
-    return f"{reasons[hold.reason]}; {', '.join(filter(None, (effects[choice] for choice in offered(hold))))}"
+    return (
+        f"{reasons[hold.reason]}; {', '.join(filter(None, (effects[choice] for choice in offered(kept.place, hold))))}"
+    )
 
 
 def _holders(hold: Hold) -> str:

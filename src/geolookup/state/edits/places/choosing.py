@@ -43,10 +43,13 @@ CHOICES: dict[Reason, tuple[Choice, ...]] = {
 }
 
 
-def offered(hold: Hold) -> tuple[Choice, ...]:
-    """The choices that can succeed now: a block that another one has is refused again."""
-    taken = hold.reason == "refused" and bool(hold.also)
-    return tuple(choice for choice in CHOICES[hold.reason] if not (taken and choice == "retry"))
+def offered(place: Place, hold: Hold) -> tuple[Choice, ...]:
+    """The choices that can succeed now: a block that another one has is refused, and refused again."""
+    there = [content for _, content in hold.also] + ([] if hold.theirs is None else [hold.theirs])
+    wanted = frozenset() if place.shown is None else place.shown.blocks
+    never: set[Choice] = {"retry"} if hold.reason == "refused" and hold.also else set()
+    never |= {"anew"} if any(content.blocks & wanted for content in there) else set()
+    return tuple(choice for choice in CHOICES[hold.reason] if choice not in never)
 
 
 def chosen(place: Place, hold: Hold, choice: Choice) -> Place:

@@ -104,7 +104,9 @@ def concluded(
             again = replace(place, number=place.lost, lost=None)
             place = again if matching.holds(again) and not matching.is_pending(place.lost) else place
         is_new = place.creating is not None and place.baseline is None
-        moved = None if is_new or matching.holds(place) else matching.same_as(place)
+        # If the answer to a delete was lost, that it was done, and somebody made it anew, is as likely.
+        is_lost = any(each.what == "delete" and not each.known for each in place.requests)
+        moved = None if is_new or is_lost or matching.holds(place) else matching.same_as(place)
         if moved is None and place.deleted and there is None:  # it may have another number, and be changed, too
             moved = next(iter(matching.may_be(place)), None)
         if moved is not None:  # the service, or another one, has given it another number

@@ -462,8 +462,10 @@ def test_the_same_list_from_another_address_makes_no_generation_and_the_state_be
         first = read_current(home)
         report = pull(directory, Settings(url=elsewhere))
         assert (report.outcome, report.generation) == ("unchanged", 1)
-        (warning,) = report.warnings
-        assert warning.startswith(f"{elsewhere} has exactly what {service.url} had, so nothing new was published: ")
+        assert report.warnings == [
+            f"{elsewhere} has exactly what {service.url} had, so nothing new was published",
+            f"from now on this state belongs to {elsewhere}: before, it was {service.url}'s",
+        ]
         second = read_current(home)
         assert (second.generation, second.digest) == (1, first.digest)
         assert (second.source, second.published["url"], directory.upstream_url()) == (elsewhere, elsewhere, elsewhere)

@@ -199,7 +199,12 @@ def test_a_pull_from_another_url_goes_ahead_where_nothing_is_pending(machine: Ma
     machine.create(A)
     assert of_push(machine.push()) == 0
     with RunningService(tmp_path / "other.db", load=[tmp_path / "defaults.csv"]) as other:
-        pull(machine.directory, Settings(url=other.url))
+        elsewhere = Settings(url=other.url)
+        with pytest.raises(WrongUpstreamError, match="no list has shown yet what it said yes to"):
+            pull(machine.directory, elsewhere)
+        machine.pull()
+        report = pull(machine.directory, elsewhere)
+        assert report.warnings[-1].startswith(f"from now on this state belongs to {other.url}: before")
         assert machine.directory.upstream_url() == other.url
 
 

@@ -28,6 +28,8 @@ from geolookup.state.base.current import Current, index_path
 from geolookup.state.base.files import open_to_all
 from geolookup.state.base.marks import Start
 from geolookup.state.base.parts import is_received
+from geolookup.state.edits.outbox.kept import UNPROVED
+from geolookup.state.edits.outbox.row import PENDING_STATES
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.run import Run, running
 from geolookup.state.publishing.verify import damaged_sources
@@ -153,6 +155,7 @@ def _pull_all(
     # Before the first request, so that a damaged edits.db is noticed while nothing has been done.
     run.check_edits()
     directory, current = run.directory, run.current
+    known = run.upstream_url()
     if (warning := open_to_all(directory.home)) is not None:
         report.warnings.append(warning)
     entries = {str(entry["name"]): dict(entry) for entry in current.sources} if current else {}
@@ -183,16 +186,25 @@ def _pull_all(
         if len(ordered) > 1:
             _join_reports(report, ordered)
         publish(pull, ordered, change, report, preview=preview, url_moved=url_moved)
-    if preview is None and settings.url is not None and run.upstream_url() not in (None, settings.url):
-        directory.remember_upstream(settings.url)
+    if preview is None and settings.url is not None and known not in (None, settings.url):
+        report.warnings.append(f"from now on this state belongs to {settings.url}: before, it was {known}'s")
+        if run.upstream_url() != settings.url:
+            directory.remember_upstream(settings.url)
 
 
 def _require_same_upstream(run: Run, url: str, *, url_moved: bool) -> None:
     known = run.upstream_url()
-    if known not in (None, url) and not url_moved and (pending := run.directory.local.pending()):
+    if known in (None, url) or url_moved:
+        return
+    pending, unproved = run.directory.local.ask(
+        lambda ledger: (ledger.outbox.count(*PENDING_STATES), ledger.has(UNPROVED))
+    )
+    if pending or unproved:
+        waits = f"{count(pending, 'edit')} pending for it: push first"
+        said_yes = "no list has shown yet what it said yes to: sync with it first"
         raise WrongUpstreamError(
-            f"this state belongs to {known}, and {count(pending, 'edit')} pending for it: push first, or say with "
-            f"--url-moved that the service has moved to {url}"
+            f"this state belongs to {known}, and {waits if pending else said_yes}, or say with --url-moved that the "
+            f"service has moved to {url}"
         )
 
 

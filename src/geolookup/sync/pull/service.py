@@ -109,10 +109,7 @@ def _confirmed(pull: Pull, result: Result, start: Start, *, etag: str | None = N
     if served is not None:
         moved = url if url != served else None
         if moved is not None:
-            result.report.warnings.append(
-                f"{moved} has exactly what {served} had, so nothing new was published: from now on this state belongs "
-                f"to {moved}"
-            )
+            result.report.warnings.append(f"{moved} has exactly what {served} had, so nothing new was published")
         pull.current = pull.run.confirm(etag=etag or None, start=start, url=moved)
         known = {str(entry["name"]): entry for entry in pull.current.sources}
         result.entry = dict(known.get(name, result.entry))

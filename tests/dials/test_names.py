@@ -1,9 +1,11 @@
 """A service with names of its own for what it is sent: learnt, or told, and no program writes for ever."""
 
+import json
 from pathlib import Path
 
 from tests.dials.dials import Dials
-from tests.dials.person import Person, settle
+from tests.dials.person import BERLIN, Person, settle
+from tests.dials.upstream import Place
 
 
 def _site(tmp_path: Path, city: str, dmacode: str = "") -> Path:
@@ -51,3 +53,17 @@ def test_a_name_that_a_service_keeps_as_it_was_is_told_once_and_not_sent_for_eve
     assert _nights(person, _site(tmp_path, "Köln"), 0, 0) == [0, 0]
     person("custom", "plan", _site(tmp_path, "Köln"))
     assert "does not keep city" in person.said
+
+
+def test_a_site_that_has_another_number_and_gave_away_a_block_keeps_its_name(person: Person) -> None:
+    munich = {"country": "DE", "city": "Munich", "latitude": 48.1, "longitude": 11.6}
+    for fields, blocks in ((BERLIN, ("10.1.0.0/24", "10.5.0.0/24")), (munich, ("10.2.0.0/24",))):
+        words = [f"--{key}={value}" for key, value in fields.items()]
+        person("custom", "create", fields["city"], *words, *(f"--block={block}" for block in blocks))
+    person.pushes_for_all_to_see()
+    one, two = person.upstream.places[-1], person.upstream.places[-2]
+    given = {("10.5.0.0", "10.5.0.255")}
+    person.upstream.fail_over({-1: Place(two.fields, two.blocks | given), -2: Place(one.fields, one.blocks - given)})
+    person("sync")
+    listed = {each["site"]: each["locid"] for each in json.loads(person("custom", "list", "--json"))}
+    assert listed == {"Berlin": -2, "Munich": -1}

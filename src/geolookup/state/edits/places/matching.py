@@ -73,13 +73,21 @@ class Matching:
         return numbers
 
     def same_as(self, place: Place) -> int | None:
-        """The number of what is nobody's, and just what a place was or was to be, with blocks; None if nothing is."""
+        """The number of what is nobody's, and just what a place was or was to be, with blocks; else of the only one that
+        has its fields and some of its blocks. None if nothing is.
+        """
         for content in dict.fromkeys(each for each in place.was() if each.blocks):
             for number in self._free(self.forms.cell(content.values)):
                 is_so = number not in self.taken and self.listed[number] == content
                 if is_so and not self.is_ruled_out(place, number):
                     return number
-        return None
+        was, listed = [*place.was()], self.listed
+        alike = [
+            number
+            for number in self.may_be(place)
+            if any(each.values == listed[number].values and each.blocks & listed[number].blocks for each in was)
+        ]
+        return alike[0] if len(alike) == 1 else None
 
     def may_be(self, place: Place) -> list[int]:
         """The numbers that a place may have now: each is nobody's, and shares a block with it or is what it was."""

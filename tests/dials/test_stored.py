@@ -283,3 +283,24 @@ def test_what_was_made_before_is_told_once_a_person_has_said_how_the_service_cal
     settle()
     person("sync", exits=3)
     assert "geolocation -2 " in person.said
+
+
+def test_an_update_that_a_copy_took_back_is_no_form_of_what_was_sent(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locid = person.creates("10.1.0.0/24", postalcode="10115")
+    person("push")
+    monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "600")
+    person("sync")  # its list shows the create, and proves nothing yet
+    before = person.upstream.places
+    person("custom", "update", locid, "--city", "Cologne", "--postalcode", "50667", "--latitude", "50.9")
+    person("push")
+    person.upstream.fail_over(before)
+    monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "0.3")
+    settle()
+    person("sync", exits=3)
+    assert "and does not show them" in person.said
+    assert "city Berlin instead of Cologne" in person.said
+    person("outbox", "retry", 3)
+    person.pushes_for_all_to_see()
+    assert person.there == {-1: ("Cologne", ["10.1.0.0"])}

@@ -117,7 +117,9 @@ def learn(
     by_create = {at for at, value in filled(made) if sent[at] == value}
     touched = {} if newest.before is None else newest.touched
     before = [each.before.values for each in place.requests if each.before is not None]
-    if not any(row.stored is not None and values_of(row.stored) == found for row in kept.rows.values()):
+    *_, last = [None, *(row for row in kept.rows.values() if row.intent.values and row.id <= newest.upto)]
+    is_sent_again = last is not None and last.stored is not None and values_of(last.stored) == found
+    if not is_sent_again:
         tells = by_create | {at for at in touched if all(found[at] != values[at] for values in before)}
         sent = tuple(value if at in tells else found[at] for at, value in enumerate(sent))
         # Another value may be a colleague's: an edit that waits must not be sent as if it had been made against it.

@@ -723,3 +723,27 @@ def test_an_editor_that_was_open_goes_on_with_the_state_that_was_restored(
         found = {laid.place.city: laid.place for laid in which.custom()}
         assert (found["Bonn"].region, len(found["Ulm"].ipblocks)) == ("", 1 + after)
     assert person.looks_up("10.1.0.1", *(f"10.7.{number}.1" for number in range(after))) == [-1] + [-2] * after
+
+
+@pytest.mark.parametrize("cidr", ["10.1.0.0/24", ""])
+@pytest.mark.parametrize("how", ["dropped", "undone"])
+def test_a_site_that_was_given_up_here_and_made_by_others_is_theirs_with_the_same_file(
+    person: Person, tmp_path: Path, how: str, cidr: str
+) -> None:
+    file = tmp_path / "sites.csv"
+    file.write_text(f"name,country,city,latitude,longitude,cidr\nNob,DE,Nob,47.5,7.5,{cidr}\n")
+    fields = {**ELSEWHERE, "country": "DE", "city": "Nob", "latitude": 47.5, "longitude": 7.5}
+    blocks = [("10.1.0.0", "10.1.0.255")] if cidr else []
+    person("custom", "apply", file)
+    if how == "undone":
+        person.pushes_for_all_to_see()
+        person("custom", "undo", "--run")
+        person.pushes_for_all_to_see()
+    theirs = person.upstream.colleague_creates(fields, blocks, who="colleague")
+    if how == "dropped":
+        person("push", exits=3)
+        person("outbox", "drop", 1)
+    person("sync")
+    assert f"= Nob ({theirs}) is there already" in person("custom", "apply", file)
+    person("push")
+    assert len(person.there) == 1

@@ -322,9 +322,15 @@ class _Planner:
         in_file = {site.name for site in sites}
         had = self._editor.sites()
         known = {name: locid for name, locid in had.items() if locid in layer or locid in deleted}
-        # A site that somebody deleted takes over nothing of theirs, unless a person says so: it is asked first.
-        lost_names = had.keys() - known.keys() - self._takes.keys()
-        asked = {name for name in lost_names if self._keep is not None and self._keep.of(name) != "mine"}
+        # A site that others deleted takes over nothing of theirs, unless a person says so: it is asked first.
+        asked = {
+            site.name
+            for site in sites
+            if site.name in had.keys() - known.keys() - self._takes.keys()
+            and self._keep is not None
+            and self._keep.of(site.name) != "mine"
+            and self.since.of(site, None, self.since.moved(site.name) or had[site.name]) is not None
+        }
         # What somebody renamed since is still this site: whose name stays is asked, or was decided.
         called = {
             name: known[version[0]]

@@ -1,7 +1,10 @@
 """A service with names of its own for what it is sent: learnt, or told, and no program writes for ever."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from tests.dials.dials import Dials
 from tests.dials.person import BERLIN, Person, settle
@@ -55,7 +58,8 @@ def test_a_name_that_a_service_keeps_as_it_was_is_told_once_and_not_sent_for_eve
     assert "does not keep city" in person.said
 
 
-def test_a_site_that_has_another_number_and_gave_away_a_block_keeps_its_name(person: Person) -> None:
+@pytest.mark.parametrize("areacode", ["", "77"])
+def test_a_site_that_has_another_number_and_gave_away_a_block_keeps_its_name(person: Person, areacode: str) -> None:
     munich = {"country": "DE", "city": "Munich", "latitude": 48.1, "longitude": 11.6}
     for fields, blocks in ((BERLIN, ("10.1.0.0/24", "10.5.0.0/24")), (munich, ("10.2.0.0/24",))):
         words = [f"--{key}={value}" for key, value in fields.items()]
@@ -63,6 +67,7 @@ def test_a_site_that_has_another_number_and_gave_away_a_block_keeps_its_name(per
     person.pushes_for_all_to_see()
     one, two = person.upstream.places[-1], person.upstream.places[-2]
     given = {("10.5.0.0", "10.5.0.255")}
+    one = replace(one, fields=(*one.fields[:-1], areacode))
     person.upstream.fail_over({-1: Place(two.fields, two.blocks | given), -2: Place(one.fields, one.blocks - given)})
     person("sync")
     listed = {each["site"]: each["locid"] for each in json.loads(person("custom", "list", "--json"))}

@@ -592,3 +592,32 @@ def test_names_and_edits_follow_a_list_that_is_accepted(person: Person, tmp_path
         for line in person("lookup", "10.95.0.1", "10.5.0.1", "10.6.0.1", "--format", "ndjson").splitlines()
     ]
     assert [each.get("city") for each in answers] == ["City 5", "", ""]
+
+
+@pytest.mark.parametrize("city", ["Berlin", "Ulm"])
+@pytest.mark.parametrize("blocks", [(), ("10.9.0.0/24",)], ids=["bare", "with a block"])
+def test_a_create_that_gets_the_number_of_what_was_just_deleted_is_made_once_and_the_other_is_told(
+    person: Person, city: str, blocks: tuple[str, ...]
+) -> None:
+    person.upstream.dials = Dials(reuse=True)
+    person("custom", "create", "Old", "--block", "10.1.0.0/24", *(f"--{key}={value}" for key, value in BERLIN.items()))
+    person.pushes_for_all_to_see()
+    person.creates(*blocks, city=city)
+    handle = person.upstream.handle
+
+    def deleted_before(method: str, *request: Any) -> Any:
+        if method == "POST" and person.upstream.places[-1].blocks == {("10.1.0.0", "10.1.0.255")}:
+            person.upstream.colleague_changes(-1, None, who="colleague")
+        return handle(method, *request)
+
+    person.upstream.handle = deleted_before  # type: ignore[method-assign] # between the list and the create
+    person("push", exits=1)
+    settle()
+    person("push", exits=None)
+    settle()
+    told = person.said
+    person("sync", exits=None)
+    assert "Old (-1) is gone from the service" in told + person.said
+    person("push")
+    assert person.there == {-1: (city, ["10.9.0.0"] * len(blocks))}
+    assert "Old" not in {each["site"] for each in json.loads(person("custom", "list", "--json"))}

@@ -74,6 +74,7 @@ def concluded(
     :param mark: gives the digest of what a number shows; the content itself if there is none
     """
     held: dict[int, Hold] = {}
+    had_numbers = {place.id for place in places if place.number is not None}
     owners = owners_of((*places, *waiting), listed)
     matching = Matching(listed, mark or listed.__getitem__, before, forms, denied or {}, was=was or {}, owners=owners)
     places = numbered_anew(places, matching)
@@ -132,7 +133,8 @@ def concluded(
                     place = over(place, shown)
             case Done(content):
                 number = None if content is None else place.number
-                if content is None and place.shown is not None and (place.number or place.intents or place.requests):
+                was_here = place.id in had_numbers or place.intents or place.requests
+                if content is None and place.shown is not None and was_here:
                     ended.append(place.id)
                 place = replace(
                     place, number=number, lost=None, intents=(), requests=(), owed=frozenset(), doubted=0,

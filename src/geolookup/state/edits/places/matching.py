@@ -73,19 +73,24 @@ class Matching:
         return numbers
 
     def same_as(self, place: Place) -> int | None:
-        """The number of what is nobody's, and just what a place was or was to be, with blocks; else of the only one that
-        has its fields and some of its blocks. None if nothing is.
+        """The number of what is nobody's, and just what a place was or was to be, with blocks. Else, if nothing of it is
+        open, of what alone has its country, city, coordinates and some of its blocks. None if nothing is.
         """
         for content in dict.fromkeys(each for each in place.was() if each.blocks):
             for number in self._free(self.forms.cell(content.values)):
                 is_so = number not in self.taken and self.listed[number] == content
                 if is_so and not self.is_ruled_out(place, number):
                     return number
+        if place.intents or place.requests:
+            return None
         was, listed = [*place.was()], self.listed
         alike = [
             number
             for number in self.may_be(place)
-            if any(each.values == listed[number].values and each.blocks & listed[number].blocks for each in was)
+            if any(
+                self.forms.identical(each.values, listed[number].values) and each.blocks & listed[number].blocks
+                for each in was
+            )
         ]
         return alike[0] if len(alike) == 1 else None
 
@@ -178,7 +183,8 @@ def matched(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) 
     lost = [place for place in places if _is_looked_for(place, matching)]
     looked_for = {place.id for place in lost}
     for place in places:
-        if place.id not in looked_for and place.number is not None and matching.holds(place):
+        is_bound = place.id not in looked_for and place.number is not None and matching.holds(place)
+        if place.number is not None and is_bound and not _gives_way(place, lost, matching):
             matching.taken.add(place.number)
             if place.id == place.number:
                 matching.note_edited(place)
@@ -388,6 +394,18 @@ def _is_looked_for(place: Place, matching: Matching) -> bool:
     was_shown = place.baseline is not None
     is_ours = found is not None and (was_shown or any(matching.forms.same(values, found.values) for values in sent))
     return not (is_ours and matching.holds(place))
+
+
+def _gives_way(place: Place, lost: Iterable[Place], matching: Matching) -> bool:
+    """True if a create was answered with a number that was a place's, and that shows just what it sent by now."""
+    there = None if place.number is None else matching.listed.get(place.number)
+    return (
+        there is not None
+        and there not in {*latest(place)}
+        and any(
+            _create(each).misnamed and there.values in _sent(each) and there.blocks <= _blocks(each) for each in lost
+        )
+    )
 
 
 def _is_made(place: Place, matching: Matching) -> bool:

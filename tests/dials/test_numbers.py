@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -621,3 +622,25 @@ def test_a_create_that_gets_the_number_of_what_was_just_deleted_is_made_once_and
     person("push")
     assert person.there == {-1: (city, ["10.9.0.0"] * len(blocks))}
     assert "Old" not in {each["site"] for each in json.loads(person("custom", "list", "--json"))}
+
+
+@pytest.mark.parametrize("choice", ["retry", "drop"])
+def test_a_create_without_an_answer_that_may_have_the_number_of_what_is_empty_now_is_asked_about(
+    person: Person, choice: str
+) -> None:
+    person.upstream.dials = Dials(reuse=True)
+    person.has("10.1.0.0/24")
+    person.creates("10.9.0.0/24")
+    person.upstream.faults = ["after"]
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    person.upstream.frozen_s = time.monotonic() - 0.01  # a replica that is behind
+    person("push", exits=1)
+    person.upstream.frozen_s = None
+    settle()
+    person("push", exits=3)
+    assert "something new that may be Berlin" in person.said
+    assert [write.what for write in person.upstream.log].count("create") == 2
+    person("outbox", choice, 3)
+    person("push", exits=None)
+    person.pushes_for_all_to_see(exits=None)
+    assert len(person.there) == (2 if choice == "retry" else 1)

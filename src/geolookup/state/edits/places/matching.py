@@ -73,8 +73,9 @@ class Matching:
         return numbers
 
     def same_as(self, place: Place) -> int | None:
-        """The number of what is nobody's, and just what a place was or was to be, with blocks. Else, if nothing of it is
-        open, of what alone has its country, city, coordinates and some of its blocks. None if nothing is.
+        """The number of what is nobody's, and just what a place was or was to be, with blocks.
+
+        Else, if nothing of it is open, of what alone has its country, city, coordinates and some of its blocks.
         """
         for content in dict.fromkeys(each for each in place.was() if each.blocks):
             for number in self._free(self.forms.cell(content.values)):
@@ -188,7 +189,14 @@ def matched(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) 
             matching.taken.add(place.number)
             if place.id == place.number:
                 matching.note_edited(place)
-    creates = _Creates(matching, held, lost, {place.id: place for place in places})
+    emptied = {
+        listed[place.number].values: place.number
+        for place in places
+        if lost
+        if place.number in matching.taken
+        and not ({listed[place.number]} & {*latest(place)} or listed[place.number].blocks)
+    }
+    creates = _Creates(matching, held, lost, {place.id: place for place in places}, emptied)
     # Those first to which the service gave the very number: it is theirs, if it can be. Those last of which the number
     # that it gave is not there: more likely somebody deleted that than that the answer was wrong.
     left = sorted(lost, key=lambda place: (place.number is None) + 2 * (place.number not in (None, *listed)))
@@ -210,12 +218,16 @@ def matched(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) 
 
 @dataclass(slots=True)
 class _Creates:
-    """The places whose creates are looked for, ``lost``, and all places, ``found``, as they are matched so far."""
+    """The places whose creates are looked for, ``lost``, and all places, ``found``, as they are matched so far.
+
+    ``emptied`` are the numbers of places of ours without blocks that had some before, by what they show.
+    """
 
     matching: Matching
     held: dict[int, Hold]
     lost: Sequence[Place]
     found: dict[int, Place]
+    emptied: Mapping[Values, int]
 
     def unclear(self, place: Place, number: int, others: Iterable[int | None]) -> None:
         """Hold a place for what it may be: the number, and others."""
@@ -305,6 +317,8 @@ class _Creates:
         if like:
             number = place.number if place.number in like else min(like, key=lambda each: each in matching.edited)
             self.unclear(place, number, [*like, place.number if is_there else None])
+        elif not create.known and (numbers := [self.emptied[sent] for sent in _sent(place) if sent in self.emptied]):
+            self.unclear(place, numbers[0], [])  # it may have been given the number, as what had it was deleted
         elif not create.known:
             self.found[place.id] = replace(place, number=None, requests=())  # it made nothing: it may be sent again
         else:

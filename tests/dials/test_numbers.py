@@ -639,6 +639,8 @@ def test_a_create_without_an_answer_that_may_have_the_number_of_what_is_empty_no
     settle()
     person("push", exits=3)
     assert "something new that may be Berlin" in person.said
+    person("sync", exits=None)
+    person("push", exits=3)
     assert [write.what for write in person.upstream.log].count("create") == 2
     person("outbox", choice, 3)
     person("push", exits=None)

@@ -98,7 +98,7 @@ def concluded(
         is_of_waiting = there in of_waiting and there not in place.was()
         if is_of_waiting:  # the service may number anew: a later list tells of both
             undecided.add(place.id)
-        if place.id in held or is_of_waiting:
+        if place.id in held or is_of_waiting or place.number in matching.passed:  # a later list tells
             found.append(place)
             continue
         if place.number is None and place.lost is not None and place.lost not in numbers:

@@ -35,6 +35,8 @@ class Matching:
     #: What a person edited under its number, as a place of its own: a create may have made it all the same.
     edited: dict[int, Place] = field(default_factory=dict)
     owners: Owners = field(default_factory=dict)
+    #: The numbers of places of ours that a create may have been given.
+    passed: set[int] = field(default_factory=set)
     _cells: dict[Hashable, list[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -318,6 +320,7 @@ class _Creates:
             number = place.number if place.number in like else min(like, key=lambda each: each in matching.edited)
             self.unclear(place, number, [*like, place.number if is_there else None])
         elif not create.known and (numbers := [self.emptied[sent] for sent in _sent(place) if sent in self.emptied]):
+            matching.passed.add(numbers[0])
             self.unclear(place, numbers[0], [])  # it may have been given the number, as what had it was deleted
         elif not create.known:
             self.found[place.id] = replace(place, number=None, requests=())  # it made nothing: it may be sent again

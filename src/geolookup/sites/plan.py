@@ -167,11 +167,14 @@ def export_sites(editor: Editor, *, as_served: bool = False) -> list[Site]:
             made_at = editor.sessions.ask(lambda session: session.steps.newest_moment()) or now_text()
             places = [laid.place for laid in editor.custom()]
             names, zones = editor.site_names(), editor.time_zones()
-    taken = {names[place.locid] for place in places if place.locid in names}
+    shared = Counter(names[place.locid] for place in places if place.locid in names)
+    taken = {*shared}
     wishes = Counter(_wish(place) for place in places if place.locid not in names)
     sites = []
     for place in places:
         name = names.get(place.locid)
+        if name is not None and shared[name] > 1:  # a service may give one to several
+            name = f"{name} {place.locid}"
         if name is None:
             name = _wish(place)
             if not name or name in taken or wishes[name] > 1:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from geolookup.cli.app import run
 from geolookup.lookup.engine import GeoLookup
 from geolookup.settings.table import Settings
 from geolookup.sites.plan import export_sites
@@ -48,3 +49,19 @@ def test_the_name_of_an_element_is_the_sites_and_one_that_is_given_here_goes_bef
 def test_what_cannot_be_a_name_is_none(home: str, tmp_path: Path, name: object) -> None:
     with RawServer(_list(name)) as server:
         assert _named(home, server, "name") == [None, None]
+
+
+def test_a_name_of_several_is_no_name_of_one(
+    home: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GEOLOOKUP_HOME", home)
+    two = [item(-at, (f"10.{at}.0.0", f"10.{at}.255.255"), country="DE", name="HQ") for at in (1, 2)]
+    one = item(-3, ("10.3.0.0", "10.3.255.255"), country="DE", name="Ulm")
+    body = listed([item(1, ("8.0.0.0", "8.255.255.255"), name="Google"), *two, one], count=4, etag='"1"')
+    with RawServer(body) as server:
+        _named(home, server, "name")
+    assert run(["custom", "delete", "HQ"]) == 2
+    assert "'HQ' is the name of 2 geolocations: -1, -2. Give the locid of one" in capsys.readouterr().err
+    assert [site.name for site in export_sites(Editor(home))] == ["HQ -1", "HQ -2", "Ulm"]
+    assert run(["custom", "delete", "Ulm"]) == 0
+    assert {laid.place.locid for laid in Editor(home).custom()} == {-1, -2}

@@ -17,6 +17,7 @@ from geolookup.model.addresses import of_mask_after, range_ends, split_blocks
 from geolookup.model.countries import in_capitals
 from geolookup.model.errors import InvalidAddressError, WideBlockError
 from geolookup.model.fields import FIELDS
+from geolookup.model.types import is_provisional
 from geolookup.sources.outlines import misfits
 from geolookup.state.editor import Editor
 from geolookup.sync.opening import edit_or_build
@@ -53,13 +54,19 @@ class WithLocids(click.Command):
 def locid_of(editor: Editor, text: str) -> int:
     """The locid that an argument means: the name of a site, which may be a number (``0815``), or a locid.
 
-    :raises click.UsageError: if it is neither, or the locid of one and the name of another
+    :raises click.UsageError: if it is neither, or the locid of one and the name of another, or the name of several
     """
     try:
         number = int(text)
     except ValueError:
         number = None
-    found = {**{name: locid for locid, name in editor.site_names().items()}, **editor.sites()}.get(text)
+    own = editor.sites().get(text)
+    named = {locid for locid, name in editor.site_names().items() if name == text and not is_provisional(locid)}
+    named |= set() if own is None else {own}
+    if len(named) > 1:
+        listed = ", ".join(map(str, sorted(named, reverse=True)))
+        raise click.UsageError(f"{text!r} is the name of {len(named)} geolocations: {listed}. Give the locid of one")
+    found = next(iter(named), None)
     if found is None and number is None:
         raise click.UsageError(f"{text!r} is neither a locid nor the name of a site: see `geolookup custom list`")
     if found is not None and number is not None and number < 0 and number != found:  # no locid above zero is a site's

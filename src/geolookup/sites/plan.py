@@ -173,10 +173,8 @@ def export_sites(editor: Editor, *, as_served: bool = False) -> list[Site]:
     sites = []
     for place in places:
         name = names.get(place.locid)
-        if name is not None and shared[name] > 1:  # a service may give one to several
-            name = f"{name} {place.locid}"
-        if name is None:
-            name = _wish(place)
+        if name is None or shared[name] > 1:  # a service may give one name to several
+            name = name or _wish(place)
             if not name or name in taken or wishes[name] > 1:
                 base = name = f"{name} {place.locid}".strip()
                 again = 1

@@ -61,6 +61,7 @@ def locid_of(editor: Editor, text: str) -> int:
     except ValueError:
         number = None
     own = editor.sites().get(text)
+    # A site has two numbers, its own here and the service's: the one that lookups show is enough.
     named = {locid for locid, name in editor.site_names().items() if name == text and not is_provisional(locid)}
     named |= set() if own is None else {own}
     if len(named) > 1:

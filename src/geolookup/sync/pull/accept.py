@@ -20,7 +20,7 @@ from geolookup.sync.pull.context import Pull, PullReport
 from geolookup.sync.pull.file import numbers_of_ours
 from geolookup.sync.pull.publish import record_done
 from geolookup.sync.pull.rolled_back import over
-from geolookup.sync.pull.service import believe
+from geolookup.sync.pull.service import believe_accepted
 from geolookup.sync.pull.stack import served_layers, served_names
 
 _DIGEST_LEAST = 8
@@ -74,7 +74,7 @@ def _accept_source(pull: Pull, name: str, candidate: Candidate) -> PullReport:
     report = PullReport(url=record.get("url"), name=name, outcome="published", digest=record["digest"])
     report.rows = record["rows"]
     if record.get("mark") is not None:  # it is a service's list
-        believe(pull, candidate, report)
+        believe_accepted(pull, candidate, report)
     layers = {**served_layers(pull), name: new}
     names = served_names(current) or [name]
     refused = current.refused if current is not None else ()

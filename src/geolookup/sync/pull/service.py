@@ -216,7 +216,7 @@ def _judge(
     return result
 
 
-def believe(pull: Pull, candidate: Candidate, report: PullReport) -> None:
+def believe_accepted(pull: Pull, candidate: Candidate, report: PullReport) -> None:
     """Take a list that was held, and that a person accepts, for what the service had when it was fetched."""
     document = candidate.document()
     record, of_pull = document["published"], document["report"]

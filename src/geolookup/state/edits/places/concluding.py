@@ -98,16 +98,16 @@ def concluded(
         is_of_waiting = there in of_waiting and there not in place.was()
         if is_of_waiting:  # the service may number anew: a later list tells of both
             undecided.add(place.id)
-        if place.id in held or is_of_waiting or place.number in matching.passed:  # a later list tells
+        if place.id in held or is_of_waiting or place.number in matching.passed:  # a person says whose it is
             found.append(place)
             continue
         if place.number is None and place.lost is not None and place.lost not in numbers:
             again = replace(place, number=place.lost, lost=None)
             place = again if matching.holds(again) and not matching.is_pending(place.lost) else place
         is_new = place.creating is not None and place.baseline is None
-        # If the answer to a delete was lost, that it was done, and somebody made it anew, is as likely.
-        is_lost = any(each.what == "delete" and not each.known for each in place.requests)
-        moved = None if is_new or is_lost or matching.holds(place) else matching.same_as(place)
+        # After a delete whose answer was lost, somebody may have made it anew: a person is asked.
+        may_be_gone = any(each.what == "delete" and not each.known for each in place.requests)
+        moved = None if is_new or may_be_gone or matching.holds(place) else matching.same_as(place)
         if moved is None and place.deleted and there is None:  # it may have another number, and be changed, too
             moved = next(iter(matching.may_be(place)), None)
         if moved is not None:  # the service, or another one, has given it another number

@@ -186,17 +186,17 @@ def matched(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) 
     lost = [place for place in places if _is_looked_for(place, matching)]
     looked_for = {place.id for place in lost}
     for place in places:
-        is_bound = place.id not in looked_for and place.number is not None and matching.holds(place)
-        if place.number is not None and is_bound and not _gives_way(place, lost, matching):
+        if place.id in looked_for or place.number is None or not matching.holds(place):
+            continue
+        if not _was_deleted(place, lost, matching):
             matching.taken.add(place.number)
             if place.id == place.number:
                 matching.note_edited(place)
+    bound = (place for place in places if lost and place.number in matching.taken and place.id not in looked_for)
     emptied = {
-        listed[place.number].values: place.number
-        for place in places
-        if lost
-        if place.number in matching.taken
-        and not ({listed[place.number]} & {*latest(place)} or listed[place.number].blocks)
+        there.values: place.number
+        for place in bound
+        if place.number is not None and not (there := listed[place.number]).blocks and there not in {*latest(place)}
     }
     creates = _Creates(matching, held, lost, {place.id: place for place in places}, emptied)
     # Those first to which the service gave the very number: it is theirs, if it can be. Those last of which the number
@@ -413,8 +413,8 @@ def _is_looked_for(place: Place, matching: Matching) -> bool:
     return not (is_ours and matching.holds(place))
 
 
-def _gives_way(place: Place, lost: Iterable[Place], matching: Matching) -> bool:
-    """True if a create was answered with a number that was a place's, and that shows just what it sent by now."""
+def _was_deleted(place: Place, lost: Iterable[Place], matching: Matching) -> bool:
+    """True if a create was answered with the number of a place, which shows just what that create sent by now."""
     there = None if place.number is None else matching.listed.get(place.number)
     return (
         there is not None

@@ -340,6 +340,15 @@ def test_vanished_custom_geolocations_are_reported_and_held_when_many(home: str)
             pull(directory, settings)
 
 
+def test_what_is_gone_is_named_and_what_only_moved_is_not_gone(home: str) -> None:
+    before = [*many(5), item(-1, ("10.1.0.0", "10.1.0.9"), city="Rom"), item(-2, ("10.2.0.0", "10.2.0.9"), city="Ulm")]
+    after = [*many(5), item(-3, ("10.1.0.0", "10.1.0.9"), city="Rom")]
+    pull_from(home, listed(before, count=len(before)))
+    report, _ = pull_from(home, listed(after, count=len(after)))
+    (warning,) = (each for each in report.warnings if "gone" in each)
+    assert warning.startswith("1 custom geolocation is gone, and was not deleted here: Ulm (-2). Somebody")
+
+
 def test_another_run_under_way_is_busy(home: str) -> None:
     with StateDirectory(home).locks.run(), pytest.raises(StateBusyError):
         pull_from(home, listed(many(1)))

@@ -3,12 +3,14 @@
 import contextlib
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from geolookup.base.text import count, plain
 from geolookup.index.compare_facts import differing
 from geolookup.index.reader import IndexReader
 from geolookup.model.errors import IndexFileError, StateError, StateTooNewError
+from geolookup.model.types import Geolocation
 from geolookup.settings.table import Settings
 from geolookup.state.base.candidate import Candidate, read_report
 from geolookup.state.base.clock import now_text
@@ -66,15 +68,12 @@ def _compare(pull: Pull, baseline: Baseline, candidate: Candidate, staged: Stage
     if difference:
         difference["custom_geolocations_gone"] = len(gone)
         report.difference = difference
-    unread = {row["locid"] for row in report.rejected}  # and there all the same
-    if lost := [locid for locid in gone if locid not in unread]:
+    if lost := _lost(before, after, gone, report):
+        shown = "; ".join(f"{place.place_text()} ({place.locid})" for place in lost[:20])
+        they, are = ("geolocation is", "was") if len(lost) == 1 else ("geolocations are", "were")
         report.warnings.append(
-            count(
-                len(lost),
-                "custom geolocation is gone, and was not deleted here: ",
-                "custom geolocations are gone, and were not deleted here: ",
-            )
-            + ", ".join(str(locid) for locid in sorted(lost, reverse=True)[:20])
+            f"{len(lost)} custom {they} gone, and {are} not deleted here: {shown}{'; …' if len(lost) > 20 else ''}. "
+            "Somebody deleted them at the service; `geolookup custom create` makes one anew"
         )
     return reasons_to_hold(
         pull.settings,
@@ -87,6 +86,17 @@ def _compare(pull: Pull, baseline: Baseline, candidate: Candidate, staged: Stage
         difference=difference,
         most=_most_rows(pull, baseline),
     )
+
+
+def _lost(before: Cache, after: Cache, gone: list[int], report: PullReport) -> list[Geolocation]:
+    """Those of these locids that are gone, the newest first: not only hard to read, or under another number."""
+    if not gone:
+        return []
+    unread = {row["locid"] for row in report.rejected}
+    had = {place.locid: place for place in before.custom()}
+    came = {replace(place, locid=0) for place in after.custom() if place.locid not in had}
+    there = (had[locid] for locid in sorted(gone, reverse=True) if locid not in unread)
+    return [place for place in there if replace(place, locid=0) not in came]
 
 
 def _compare_networks(

@@ -512,6 +512,27 @@ def test_the_sheet_before_one_that_waits_takes_back_nothing_of_a_colleagues(
     assert person.upstream.places[-1].as_fields()["dmacode"] == "807"
 
 
+def test_of_a_site_without_blocks_that_has_another_number_the_equal_one_is_named(person: Person) -> None:
+    person("custom", "create", "Bonn office", "--country", "DE", "--city", "Bonn", "--latitude", "50.7",
+           "--longitude", "7.1")  # fmt: skip
+    person("push")
+    person.has("10.2.0.0/24", city="Kiel", latitude=54.3)
+    bonn, kiel = person.upstream.places[-1], person.upstream.places[-2]
+    settle()
+    person("sync", exits=None)
+    person.upstream.fail_over({-7: bonn, -8: kiel})
+    settle()
+    person("sync", exits=3)
+    assert "Bonn office (-1) is gone from the service" in person.said
+    assert "If -7, which is equal, is the same: `geolookup custom rename -7 'Bonn office'`" in person.said
+    person("custom", "rename", "-7", "Bonn office")
+    person("custom", "list")
+    assert "Bonn office" in next(line for line in person.said.splitlines() if line.startswith("-7"))
+    person("sync")
+    person("push")
+    assert sorted(person.upstream.places) == [-8, -7]
+
+
 @pytest.mark.parametrize("there", ["as it was", "changed", "under another number"])
 def test_a_site_that_one_list_lacks_has_its_name_again_once_it_is_back(person: Person, there: str) -> None:
     person("custom", "create", "Bonn office", "--block", "10.1.0.0/24", "--country", "DE", "--city", "Bonn",

@@ -1,5 +1,6 @@
 """Hold a complete list against every place of this machine: what it shows is over, and a person is told of the rest."""
 
+import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,7 @@ from geolookup.state.edits.outbox.payload import content_of
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.places.concluding import Concluded, concluded
 from geolookup.state.edits.places.looking import is_another, recognised
-from geolookup.state.edits.places.place import Place, in_order
+from geolookup.state.edits.places.place import Content, Place, in_order
 from geolookup.state.edits.places.reconcile import Hold, taken_along
 from geolookup.state.generations.cache import digest
 from geolookup.sync.push.storing import learn_all, note_exact, words_of_forms
@@ -105,8 +106,7 @@ class _Conclusion:
         if asked_freely:
             self._tell_late()
         self._tell_taken()
-        for gone in found.ended:
-            self._tell_ended(known[gone])
+        self._tell_ended([known[gone] for gone in found.ended])
         self.findings.warnings += words_of_forms(learned, self._names)
         if asked_freely:
             asked = {number for hold in found.held.values() for number in hold.numbers}
@@ -196,17 +196,26 @@ class _Conclusion:
                 )
                 self._tell(kept.place.id, number, words, row.id)
 
-    def _tell_ended(self, kept: Kept) -> None:
-        """Tell that others deleted a place, or changed it beyond recognition."""
-        words = (
-            f"{self._names.of(kept)} is gone from the service, and from lookups: somebody deleted it, or gave its "
-            "number to something else. If the service has it again, it has its name again; `geolookup custom apply "
-            "--keep mine` with your file of sites, or `custom create`, makes it anew"
-        )
-        if self._names.has(kept):
+    def _tell_ended(self, ended: list[Kept]) -> None:
+        """Tell that others deleted places, or changed them beyond recognition."""
+        gone = {kept.place.shown for kept in ended}
+        equal: dict[Content | None, int] = {
+            content: number for number, content in self._contents.items() if content in gone
+        }
+        for kept in ended:
+            who, site, number = self._names.of(kept), self._names.site(kept), equal.get(kept.place.shown)
+            words = (
+                f"{who} is gone from the service, and from lookups: somebody deleted it, or gave its number to "
+                "something else. If the service has it again, it has its name again; `geolookup custom apply --keep "
+                "mine` with your file of sites, or `custom create`, makes it anew"
+            )
+            if site is None:
+                self.findings.warnings.append(words)
+                continue
+            if number is not None and self._names.is_free(number, kept):
+                command = f"geolookup custom rename {number} {shlex.quote(site)}"
+                words += f". If {number}, which is equal, is the same: `{command}`"
             self._tell(kept.place.id, kept.shown, words)
-        else:
-            self.findings.warnings.append(words)
 
     def _tell_again(self, over: list[Kept]) -> None:
         """Tell that something is there again which was over, and may have been made anew since."""

@@ -57,9 +57,9 @@ class Names:
         number = self._numbers.get(row.locid, row.locid) if row.number is None else row.number
         return describe(row.intent, number) + (f" ({site})" if site is not None else "")
 
-    def has(self, kept: Kept) -> bool:
-        """True if a file of sites gave the place a name."""
-        return kept.place.id in self._sites
+    def site(self, kept: Kept) -> str | None:
+        """The name that a person or a file of sites gave the place."""
+        return self._sites.get(kept.place.id)
 
     def is_free(self, number: int | None, kept: Kept) -> bool:
         """True if no other place of ours has a number."""
@@ -67,7 +67,7 @@ class Names:
 
     def of(self, kept: Kept) -> str:
         """A place in words."""
-        site = self._sites.get(kept.place.id)
+        site = self.site(kept)
         number = kept.shown if kept.place.number is not None or kept.place.lost is None else kept.place.lost
         content = kept.place.shown or kept.place.baseline
         what = site or (None if content is None else content.values[FIELD_NAMES.index("city")]) or "geolocation"

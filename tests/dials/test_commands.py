@@ -87,7 +87,7 @@ def test_a_field_that_the_service_does_not_keep_is_sent_once_and_said_in_plans(p
     before = len(person.upstream.log)
     for _ in range(2):
         assert "nothing to change" in person("custom", "plan", file)
-        assert "does not keep dmacode" in person.said
+        assert "the service has dmacode '' for '807' of" in person.said
         person("custom", "apply", file)
         person("push")
     assert len(person.upstream.log) == before

@@ -55,7 +55,7 @@ def test_a_name_that_a_service_keeps_as_it_was_is_told_once_and_not_sent_for_eve
     person("outbox", "drop", 3)  # so it is how the service calls it
     assert _nights(person, _site(tmp_path, "Köln"), 0, 0) == [0, 0]
     person("custom", "plan", _site(tmp_path, "Köln"))
-    assert "does not keep city" in person.said
+    assert "the service has city 'Cologne' for 'Köln' of" in person.said
 
 
 @pytest.mark.parametrize("areacode", ["", "77"])

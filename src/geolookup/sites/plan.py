@@ -479,8 +479,12 @@ class _Planner:
                     kind=Kind.CREATE, site=site.name, locid=number, fields=site.fields, time_zone=site.time_zone
                 )
             elif place.fields() != site.fields and self._stored.get(place.locid) == (site.fields, place.fields()):
-                changed = ", ".join(name for name, value in place.fields().items() if value != site.fields[name])
-                self._not_kept.append(f"the service does not keep {changed} of {site.name} ({owned}) as the file says")
+                sides = ((name, value, site.fields[name]) for name, value in place.fields().items())
+                found = ", ".join(f"{name} {now!r} for {ours!r}" for name, now, ours in sides if now != ours)
+                self._not_kept.append(
+                    f"the service has {found} of {site.name} ({owned}), which was sent before: it is not sent again "
+                    "unless the file changes"
+                )
             elif place.fields() != site.fields:
                 yield Change(kind=Kind.UPDATE, site=site.name, locid=owned, fields=site.fields, before=place.fields())
             zone = "" if owned is None else self._called.get(owned, ("", ""))[1]

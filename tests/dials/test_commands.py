@@ -18,7 +18,7 @@ from geolookup.sync.push.requests import send
 from geolookup.upstream.geolocations import GeolocationsClient
 from tests.dials.dials import Dials
 from tests.dials.person import BERLIN, ELSEWHERE, Person, settle
-from tests.dials.upstream import CLIENT, Place
+from tests.dials.upstream import CLIENT, Place, changed
 
 # Behind a replica
 
@@ -427,12 +427,6 @@ def test_a_replica_that_is_behind_by_two_updates_does_not_store_anything_otherwi
         person("custom", "update", locid, "--postalcode", postalcode)
         person("push")
         assert "does not keep" not in person.said
-
-
-def changed(place: Place, *more: str, **fields: object) -> Place:
-    """A place with other fields and more blocks of one address each."""
-    blocks = place.blocks | {(block, block) for block in more}
-    return Place(tuple((place.as_fields() | fields).values()), blocks)
 
 
 @pytest.mark.parametrize("by", ["field", "block"])

@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from tests.dials.dials import Dials
 from tests.dials.person import BERLIN, ELSEWHERE, Person, settle
-from tests.dials.upstream import Place
+from tests.dials.upstream import Place, changed
 
 BLOCKS = ("10.3.0.0", "10.4.0.0")
 
@@ -646,3 +647,59 @@ def test_a_create_without_an_answer_that_may_have_the_number_of_what_is_empty_no
     person("push", exits=None)
     person.pushes_for_all_to_see(exits=None)
     assert len(person.there) == (2 if choice == "retry" else 1)
+
+
+@pytest.mark.parametrize("edit", [(), ("update", "A", "--dmacode", "7"), ("add-block", "A", "10.4.0.0/24")], ids=str)
+@pytest.mark.parametrize("new_blocks", [frozenset(), frozenset({("10.9.0.0", "10.9.0.255")})], ids=["bare", "block"])
+def test_a_place_is_where_all_its_blocks_are_and_not_what_has_its_number_in_its_town(
+    person: Person, edit: tuple[str, ...], new_blocks: frozenset[tuple[str, str]]
+) -> None:
+    fields = [f"--{key}={value}" for key, value in BERLIN.items()]
+    person("custom", "create", "A", "--block", "10.1.0.0/24", "--block", "10.3.0.0/24", "--postalcode", "1", *fields)
+    person.pushes_for_all_to_see()
+    was = person.upstream.places[-1]
+    new = replace(changed(was, postalcode="2"), blocks=new_blocks)
+    if edit:
+        person("custom", *edit)
+    person.upstream.fail_over({-1: new, -2: changed(was, areacode="99")})
+    settle()
+    person("refresh")
+    assert "A (-2) has another number at the service: it was -1" in person.said
+    settle()
+    person("refresh")
+    assert person.upstream.places[-1] == new  # nothing of ours was written to it
+    listed = {each["site"]: each["locid"] for each in json.loads(person("custom", "list", "--json"))}
+    assert listed == {None: -1, "A": -2}
+    there = person.upstream.places[-2]
+    assert (len(there.blocks) == 3) == (edit[:1] == ("add-block",))
+    assert there.as_fields()["areacode"] == "99"
+    assert (there.as_fields()["dmacode"] == "7") == (edit[:1] == ("update",))
+
+
+@pytest.mark.parametrize("which", [-1, -2])
+def test_exchanged_numbers_are_told_if_one_has_no_blocks_and_a_record_was_changed(person: Person, which: int) -> None:
+    fields = [f"--{key}={value}" for key, value in BERLIN.items()]
+    person("custom", "create", "A", "--block", "10.1.0.0/24", "--postalcode", "1", *fields)
+    person("custom", "create", "B", "--postalcode", "2", *fields)
+    person.pushes_for_all_to_see()
+    exchanged = {-1: person.upstream.places[-2], -2: person.upstream.places[-1]}
+    person.upstream.fail_over({**exchanged, which: changed(exchanged[which], areacode="99")})
+    settle()
+    person("sync", exits=None)
+    assert "A (-2) has another number" in person.said
+    assert ("B (-1) has another number" if which == -2 else "B (-2) is gone") in person.said
+    assert json.loads(person("lookup", "10.1.0.1", "--format", "ndjson"))["site"] == "A"
+
+
+def test_a_new_geolocation_under_the_number_of_what_was_deleted_is_not_said_to_be_that_again(person: Person) -> None:
+    person.upstream.dials = Dials(reuse=True)
+    person.has("10.1.0.0/24")
+    new = replace(changed(person.upstream.places[-1], postalcode="10999"), blocks=frozenset())
+    person("custom", "delete", -1)
+    person.pushes_for_all_to_see()
+    settle()
+    person("sync")
+    person.upstream.fail_over({-1: new})
+    settle()
+    person("sync", exits=None)
+    assert "is there again" not in person.said

@@ -45,6 +45,12 @@ class Place:
         return dict(zip(FIELD_NAMES, self.fields, strict=True))
 
 
+def changed(place: Place, *more: str, **fields: object) -> Place:
+    """A place with other fields and more blocks of one address each."""
+    blocks = place.blocks | {(block, block) for block in more}
+    return Place(tuple((place.as_fields() | fields).values()), blocks)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
     """One application of a write: ``who`` sent it, ``what`` it was, to which number, with which key."""

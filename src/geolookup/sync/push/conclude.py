@@ -14,7 +14,7 @@ from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.payload import content_of
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.places.concluding import Concluded, concluded
-from geolookup.state.edits.places.looking import is_another, recognised
+from geolookup.state.edits.places.looking import is_familiar, recognised
 from geolookup.state.edits.places.place import Content, Place, in_order
 from geolookup.state.edits.places.reconcile import Hold, taken_along
 from geolookup.state.generations.cache import digest
@@ -224,8 +224,8 @@ class _Conclusion:
             shown = None if number is None else self._contents.get(number)
             if number is None or shown is None or not self._names.is_free(number, kept):
                 continue
-            if is_another(was, shown, self._forms):
-                continue
+            if not is_familiar(was, shown, self._forms):
+                continue  # a new one that was given the number
             words = (
                 f"geolocation {number} ({words_of(shown)}) was gone from the service, and is there again: if it is not "
                 f"wanted, `geolookup custom delete {number}`"

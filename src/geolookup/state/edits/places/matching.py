@@ -8,7 +8,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from geolookup.state.edits.places.likeness import Forms, may_be_stored
-from geolookup.state.edits.places.looking import Owners, latest, look_at, recognised
+from geolookup.state.edits.places.looking import Owners, is_of_others, latest, look_at, recognised
 from geolookup.state.edits.places.place import Content, Place, Request, Values, states
 from geolookup.state.edits.places.reconcile import Hold
 
@@ -122,7 +122,7 @@ class Matching:
 
 
 def numbered_anew(places: Sequence[Place], matching: Matching) -> list[Place]:
-    """The places, each that is under one other number just as it was, and not under its own, with that number.
+    """The places, each that one other number shows, and not its own, with that number.
 
     Two branches in one town can be told apart by that alone if one has no blocks. A place stays where it is if the one
     that had the other number does: somebody may have made the two equal.
@@ -138,21 +138,40 @@ def numbered_anew(places: Sequence[Place], matching: Matching) -> list[Place]:
         return listed[number] in ours.get(number, ())
 
     def gives_way(place: Place) -> bool:
-        """True if a create was answered with a number that shows the blocks of something else: it is looked for."""
-        shown = None if place.creating is None or place.number is None else listed.get(place.number)
-        return shown is not None and not any(shown.blocks & was.blocks for was in place.was()) and bool(shown.blocks)
+        """True if it cannot stay: its number shows what another place was, or a create was answered with the number of
+        something else.
+        """
+        shown = listed.get(place.number or 0)
+        if shown is None or is_of_others(place, shown, matching.owners):
+            return shown is not None
+        shares = any(shown.blocks & was.blocks for was in place.was())
+        return place.creating is not None and bool(shown.blocks) and not shares
+
+    def elsewhere(place: Place, number: int) -> set[int]:
+        """The other numbers that show it as it was or, if its own shows none of that, all its blocks in its town."""
+        equal = {
+            each
+            for was in ours[number]
+            for each in numbers.get(was, ())
+            if not (is_so(each) or matching.is_ruled_out(place, each))
+            and (was.blocks or each in ours)  # without blocks it may be equal by chance
+        }
+        if equal or any(was.blocks & listed[number].blocks for was in place.was()):
+            return equal
+        return {
+            each
+            for was in ours[number]
+            if was.blocks and was.values != listed[number].values
+            for each in matching.may_be(place)
+            if was.blocks <= listed[each].blocks and not is_so(each) and each != number
+            if matching.forms.identical(was.values, listed[each].values)
+        }
 
     found = []
     for place in places:
         number = None if place.deleted else place.number
         if number is not None and number in listed and not is_so(number):
-            others = {
-                each
-                for was in ours[number]
-                for each in numbers.get(was, ())
-                if not (is_so(each) or matching.is_ruled_out(place, each))
-                and (was.blocks or each in ours)  # without blocks it may be equal by chance
-            }
+            others = elsewhere(place, number)
             place = replace(place, number=others.pop(), refused=None) if len(others) == 1 else place
         found.append(place)
     while True:  # one that stays may be in the way of another one

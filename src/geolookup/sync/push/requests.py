@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -156,7 +156,6 @@ class Patience:
     settings: Settings
     report: PushReport
     silent: int = 0
-    _asked: list[UpstreamUnavailableError] = field(default_factory=list)
 
     def after(self, answers: Iterable[Any]) -> None:
         """Wait once, as long as the answers of requests that were under way together ask for.

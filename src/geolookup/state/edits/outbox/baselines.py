@@ -23,7 +23,6 @@ class Baselines:
 
     def __init__(self, database: Connection) -> None:
         self._database = database
-        self._kept: tuple[Mapping[int, str], int] | None = None
         #: Those that were read: thousands of creates share one.
         self._read: dict[int, tuple[Mapping[int, str], frozenset[int]]] = {}
 
@@ -56,13 +55,12 @@ class Baselines:
 
         :returns: the number by which rows refer to it
         """
-        if self._kept is None or self._kept[0] is not known:  # which all creates of a group have
-            marked = {each: _DENIED + known[each] if each in denied else known[each] for each in sorted(known)}
-            text = json.dumps({str(locid): digest for locid, digest in marked.items()})
-            sql = "SELECT id FROM baselines WHERE locids = ? ORDER BY id DESC LIMIT 1"
-            found = self._database.execute(sql, (text,)).fetchone()
-            self._kept = known, insert(self._database, "baselines", {"locids": text}) if found is None else found[0]
-        return self._kept[1]
+        marked = {str(each): _DENIED + known[each] if each in denied else known[each] for each in sorted(known)}
+        text = json.dumps(marked)
+        sql = "SELECT id FROM baselines WHERE locids = ? ORDER BY id DESC LIMIT 1"
+        for (number,) in self._database.execute(sql, (text,)):
+            return int(number)
+        return insert(self._database, "baselines", {"locids": text})
 
     def keep_published(self, digest: str, custom: Callable[[], Mapping[int, str]]) -> int:
         """`keep` what is published, under its digest, as the baseline of the creates that are made while it is."""

@@ -115,17 +115,14 @@ def _plan(
     content = json.dumps([[locid, described(content_of(place))] for locid, place in listed], sort_keys=True)
     report = PushReport(url=url)
     rehearsed = _Rehearsed(settings, seen)
-    if directory.edits.exists():
-        with directory.edits.rehearsing() as database:
-            rehearsed.remember(Ledger(database))
-            courier = Courier(
-                lambda: contextlib.nullcontext(Ledger(database)), rehearsed.read, rehearsed, settings, report,
-                on_conflict=on_conflict,
-            )  # fmt: skip
-            courier.run()
-            waiting = rehearsed.waiting(Ledger(database), report)
-    else:
-        waiting = []
+    with directory.edits.rehearsing() as database:
+        rehearsed.remember(Ledger(database))
+        courier = Courier(
+            lambda: contextlib.nullcontext(Ledger(database)), rehearsed.read, rehearsed, settings, report,
+            on_conflict=on_conflict,
+        )  # fmt: skip
+        courier.run()
+        waiting = rehearsed.waiting(Ledger(database), report)
     return {
         "version": VERSION,
         "url": url,

@@ -125,8 +125,6 @@ def push_locked(
 
 def count_left_over(directory: StateDirectory, report: PushReport) -> None:
     """Count what is in the outbox now, and call the geolocations of its lines by what is known of them by now."""
-    if not directory.edits.exists():
-        return
     with directory.edits.reading() as database:
         ledger = Ledger(database)
         outbox = ledger.outbox

@@ -159,7 +159,7 @@ class _Conclusion:
             again = self._known[made].place.requests if made in self._known else ()
             if create.what != "create" or any(each.what == "create" and not each.known for each in again):
                 continue  # its next create may have made what appeared
-            sent, there = create.values, self._ledger.not_made_by(made)
+            sent, there = create.values, self._outbox.baselines.of(self._ledger.of(made).before)
             for number, content in self._contents.items():
                 is_known = content.blocks or there.get(number) == self._mark(number) or found.is_pending(number)
                 if not is_known and (

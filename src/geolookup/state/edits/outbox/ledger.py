@@ -127,11 +127,6 @@ class Ledger:
         """Note the baseline of the moment when a place was wanted anew."""
         update(self.database, "places", kept.place.id, {"made": made, "before": None})
 
-    def not_made_by(self, place: int) -> Mapping[int, str]:
-        """What the service had before the create of a place: by number, the digest of the content."""
-        (before,) = self.database.execute("SELECT before FROM places WHERE id = ?", (place,)).fetchone()
-        return self.outbox.baselines.of(before)
-
     def not_made(self, kept: Kept, shown: Mapping[int, Content]) -> Kept:
         """Add what geolocations show to what the create of a place is known not to have made."""
         baselines, former = self.outbox.baselines, kept.before or kept.made

@@ -187,9 +187,7 @@ def _restored(place: Place, theirs: Content) -> Place:
 
 def _as_it_is(place: Place, theirs: Content) -> Place:
     """A place as the service has it, with the intents that it has not acknowledged: the rest is theirs to change."""
-    known = place.acknowledged
-    if known is None:
-        return place
+    known = place.acknowledged or theirs
     left = lacked((each for each in place.intents if each.what != "create"), known)
     back = owed_blocks(place)
     wanted = target(place.intents, replace(known, blocks=known.blocks | back))

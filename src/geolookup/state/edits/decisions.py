@@ -14,7 +14,6 @@ from geolookup.state.edits.outbox.kept import Kept
 from geolookup.state.edits.outbox.payload import content_of, fields_of, values_of
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.places.choosing import CHOICES, Choice, chosen, made_again, put_back, rebased
-from geolookup.state.edits.places.likeness import like
 from geolookup.state.edits.places.looking import look_at
 from geolookup.state.edits.places.place import Intent, amended, without
 from geolookup.state.edits.places.reconcile import Hold
@@ -146,21 +145,21 @@ def adopt(session: EditSession, number: int, locid: int) -> OutboxRow:
         raise EditError(f"{locid} is not a locid that a service gives to custom geolocations")
     if locid in session.outbox.numbers():
         raise EditError(f"{locid} is already the locid of another geolocation that was edited here")
+    forms = session.ledger.forms()
     theirs = hold.theirs if locid == hold.number else dict(hold.also).get(locid)
     if theirs is None:
         listed = {place.locid: content_of(place) for place in session.listed.custom}
         theirs = listed.get(locid)
         if theirs is None:
             raise EditError(f"the newest list has no geolocation {locid}: look for it with `geolookup sync`")
-        look = look_at(kept.place, theirs, session.ledger.forms(), conclusive=True)
+        look = look_at(kept.place, theirs, forms, conclusive=True)
         made = [intent.values for intent in kept.place.intents if intent.what == "create"]
-        if look.another and not any(like(values, theirs.values) for values in made):
+        if look.another and not any(forms.like(values, theirs.values) for values in made):
             what = ", ".join(word for word in (theirs.fields["city"], theirs.fields["country"]) if word)
             raise EditError(f"geolocation {locid} ({what}) is not like what edit {number} creates")
     if kept.last is not None:  # somebody else has made it anew
         kept = replace(kept, place=made_again(kept.place, kept.last))
     else:
-        forms = session.ledger.forms()
         for each in (row for row in kept.rows.values() if row.intent.what == "create"):
             forms.learn(each.intent.values, theirs.values)  # to know a second one by, that the same create made
             done = {"state": State.DONE, "acknowledged_at": now_text(), "problem": None}

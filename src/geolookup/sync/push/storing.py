@@ -8,7 +8,7 @@ from geolookup.model.fields import DEGREES, FIELD_NAMES
 from geolookup.state.edits.outbox.kept import Kept
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.payload import values_of
-from geolookup.state.edits.places.likeness import Forms, like, may_be_stored
+from geolookup.state.edits.places.likeness import Forms, may_be_stored
 from geolookup.state.edits.places.place import Content, Place, Request, Values, filled
 from geolookup.state.edits.places.reconcile import promised_blocks
 from geolookup.sync.push.telling import Names
@@ -69,7 +69,7 @@ def learn_all(
             return True
         if (create := kept.place.creating) is None:
             return False
-        near = (number for number, values in others.items() if like(create.values, values))
+        near = (number for number, values in others.items() if forms.like(create.values, values))
         mine = any(may_be_stored(values, found) for values in unknown)
         return bool(alike[create.values]) or mine or any(is_new(kept, number) for number in near)
 

@@ -25,7 +25,7 @@ class Forms(likeness.Forms):
 
 
 def like(sent: Any, found: Any) -> bool:
-    return likeness.like(values_of(sent), values_of(found))
+    return likeness.Forms().like(values_of(sent), values_of(found))
 
 
 def may_be_stored(sent: Any, found: Any, *, renamed: Collection[int] = ()) -> bool:

@@ -125,7 +125,7 @@ class Forms:
 
     def may_be(self, sent: Values, found: Values) -> bool:
         """True if what was found is like what was sent, and the service may have made it of that."""
-        return not (self._seen and self._is_exact) and like(sent, found)
+        return not (self._seen and self._is_exact) and self.like(sent, found)
 
     def as_sent(self, sent: Values, found: Values) -> Values:
         """What was found, with each value as it was sent where it is the same."""
@@ -138,8 +138,15 @@ class Forms:
         return tuple(sent[at] if self._was_stored(at, sent[at], value) else value for at, value in enumerate(found))
 
     def like(self, sent: Values, found: Values) -> bool:
-        """True if two are so near that either may be meant by the other."""
-        return like(sent, found)
+        """True if two geolocations are so near that either may be meant by the other."""
+        if found[_COUNTRY] and folded(sent[_COUNTRY]) != folded(found[_COUNTRY]):
+            return False
+        if any(sent[at] is None or found[at] is None for at in _DEGREES):
+            return _like_texts(sent, found)
+        apart = max(abs(sent[at] - found[at]) for at in _DEGREES)
+        if apart <= NEAR_DEGREES + _TINY or any(_is_so(way, sent, found) for way in _WAYS):
+            return True
+        return apart <= TOWN_DEGREES + _TINY and _like_texts(sent, found)
 
     def identical(self, sent: Values, found: Values) -> bool:
         """True if two have the country and the city, and the coordinates, which a service may have cut or rounded."""
@@ -186,18 +193,6 @@ class Forms:
         """True if this value of a field was seen to be stored so, and never just as it was sent."""
         forms = self._stored.get((at, sent), set())
         return stored in forms and (sent not in forms or sent == stored)
-
-
-def like(sent: Values, found: Values) -> bool:
-    """True if two geolocations are so near that either may be meant by the other."""
-    if found[_COUNTRY] and folded(sent[_COUNTRY]) != folded(found[_COUNTRY]):
-        return False
-    if any(sent[at] is None or found[at] is None for at in _DEGREES):
-        return _like_texts(sent, found)
-    apart = max(abs(sent[at] - found[at]) for at in _DEGREES)
-    if apart <= NEAR_DEGREES + _TINY or any(_is_so(way, sent, found) for way in _WAYS):
-        return True
-    return apart <= TOWN_DEGREES + _TINY and _like_texts(sent, found)
 
 
 def _like_texts(sent: Values, found: Values) -> bool:

@@ -298,7 +298,7 @@ class Courier:
             self._read_list(freely=True)
             return True
         if not (ready := self._ready()):
-            return self._break_circle([job for job in self._waiting if not job.over])
+            return self._break_circle()
         if unseen := [job for job in ready if not job.looked and job.kept.place.number is not None]:
             self._look(unseen)
         creates = [job for job in ready if job.kept.place.number is None and not job.kept.place.requests]
@@ -366,27 +366,26 @@ class Courier:
     def _waits_for_others(self, job: Job) -> bool:
         return job.looked and bool(self._busy(job)) and self._decide(job)[0] == Wait("others")
 
-    def _break_circle(self, waiting: list[Job]) -> bool:
-        """Of places that wait for each other, have one let its blocks go; false if none waits."""
-        for job in waiting:
-            if job.over:
-                continue
-            if job.banned:
-                with self._ledger() as ledger:
-                    self._refuse(ledger, job, next(iter(job.banned.values())), job.theirs)
-                return True
-            others = set().union(*self._handover.awaited(job.kept.place).values())
-            blockers = [place for place in others if place in self._jobs and self._jobs[place].over]
-            job.over = True
-            for row in job.kept.pending:
-                for place in blockers or others:
-                    kept = self._jobs[place].kept if place in self._jobs else None
-                    if kept is not None and kept.pending and row.intent.new is not None:
-                        other = replace(kept.pending[0], number=kept.shown)
-                        self._log(row, f"waits for edit {other.id}: {other.describe()}")
-                        break
+    def _break_circle(self) -> bool:
+        """Of places that wait for each other, leave the first for the next push; false if none waits."""
+        job = next((job for job in self._waiting if not job.over), None)
+        if job is None:
+            return False
+        if job.banned:
+            with self._ledger() as ledger:
+                self._refuse(ledger, job, next(iter(job.banned.values())), job.theirs)
             return True
-        return False
+        others = set().union(*self._handover.awaited(job.kept.place).values())
+        blockers = [place for place in others if place in self._jobs and self._jobs[place].over]
+        job.over = True
+        for row in job.kept.pending:
+            for place in blockers or others:
+                kept = self._jobs[place].kept if place in self._jobs else None
+                if kept is not None and kept.pending and row.intent.new is not None:
+                    other = replace(kept.pending[0], number=kept.shown)
+                    self._log(row, f"waits for edit {other.id}: {other.describe()}")
+                    break
+        return True
 
     # Looking
 

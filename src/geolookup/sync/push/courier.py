@@ -475,11 +475,8 @@ class Courier:
             case Wait("others"):
                 pass
             case _:
-                job.over = True
-                if kept.pending:
-                    left_s = max(self._unsettled_s(job, known=True), 0)
-                    words = f"the service may not show yet what it has: push again in {left_s:.0f} s or later"
-                    self._told.append((kept.pending[0], words))
+                left_s = max(self._unsettled_s(job, known=True), 0)
+                self._put_off(job, f"the service may not show yet what it has: push again in {left_s:.0f} s or later")
         return None
 
     def _decide(self, job: Job) -> tuple[Decision, Look]:

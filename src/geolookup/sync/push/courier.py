@@ -620,8 +620,7 @@ class Courier:
             self._count_deleted(ledger, kept, request, errand.answer)
         # The answer to a create that was sent again may be that of then: somebody else may have its number by now.
         job.theirs, job.looked, job.conclusive = request.applied(request.before), not job.repeated, False
-        if job.refused is None:
-            job.tries = 0
+        job.tries = 0
         self._save(ledger, job, kept, place, "the service has it")
         job.over = not job.kept.pending
 

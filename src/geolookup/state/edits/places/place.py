@@ -247,24 +247,20 @@ def taken_by(intents: Iterable[Intent]) -> Blocks:
 
 def target(intents: Iterable[Intent], content: Content | None) -> Content | None:
     """A content with intents applied."""
-    values: list[Any] = [] if content is None else list(content.values)
-    blocks: set[Any] = set() if content is None else set(content.blocks)
-    is_there = content is not None
+    values: list[Any] | None = None if content is None else [*content.values]
+    blocks: set[Any] = set() if content is None else {*content.blocks}
     for intent in intents:
-        if intent.what == "create" and not is_there:
-            values, is_there = [*intent.values], True
-        elif intent.what == "create":
-            for at, value in filled(intent.values):
-                values[at] = value
-        elif intent.what == "delete":
-            blocks, is_there = set(), False
-        elif is_there:
-            for at, value in intent.touched.items():
+        if intent.what == "delete":
+            values, blocks = None, set()
+        elif values is not None:
+            for at, value in filled(intent.values) if intent.what == "create" else intent.touched.items():
                 values[at] = value
             blocks -= intent.takes
             if intent.new is not None:
                 blocks.add(intent.new)
-    return Content(tuple(values), frozenset(blocks)) if is_there else None
+        elif intent.what == "create":
+            values = [*intent.values]
+    return None if values is None else Content(tuple(values), frozenset(blocks))
 
 
 def states(intents: Sequence[Intent], content: Content | None) -> Iterator[Content]:

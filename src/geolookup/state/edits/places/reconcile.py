@@ -8,7 +8,6 @@ import msgspec
 from msgspec.structs import replace
 
 from geolookup.state.edits.places.place import (
-    Block,
     Blocks,
     Content,
     Intent,
@@ -292,23 +291,14 @@ def lacking(place: Place, theirs: Content) -> bool:
         if block not in theirs.blocks and not any(block in each.takes for each in place.intents if each.id > upto):
             return True
     taken = {block: intent.id for intent in place.intents for block in intent.takes}
+    last = last_word(place.intents)
     for block, upto in promised.gone.items():
-        if (
-            block in theirs.blocks
-            and block in taken
-            and taken[block] <= upto
-            and not _gives(place, block, taken[block])
-        ):
+        if block in theirs.blocks and block in taken and taken[block] == last[block] <= upto:
             return True
     for at, (values, upto) in promised.values.items():
         if theirs.values[at] not in values and not any(at in each.touched for each in place.intents if each.id > upto):
             return True
     return False
-
-
-def _gives(place: Place, block: Block, after: int) -> bool:
-    """True if an edit after that one gives the block again."""
-    return any(intent.new == block for intent in place.intents if intent.id > after)
 
 
 def conflicting(place: Place, theirs: Content) -> list[Intent]:

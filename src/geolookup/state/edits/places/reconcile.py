@@ -1,7 +1,6 @@
 """The one decision of a push: what follows for a place from what the service has of it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -173,19 +172,6 @@ def _absent(place: Place, look: Look) -> Decision:
     return Hold("gone", None, _number(place)) if place.intents else Done(None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Promised:
-    """What the service said yes to and must therefore show, each with the newest intent that it was sent for.
-
-    ``values`` are by the position of their field: what was acknowledged, and what was sent since and may be there.
-    ``gone`` are blocks that it must not show.
-    """
-
-    blocks: dict[Any, int]
-    values: dict[int, tuple[frozenset[Any], int]]
-    gone: dict[Any, int]
-
-
 def owed_blocks(place: Place) -> Blocks:
     """The blocks that a delete-all of ours took, and that must be put back unless an intent takes them."""
     owed: set[Any] = set(place.owed)
@@ -198,32 +184,33 @@ def owed_blocks(place: Place) -> Blocks:
     return frozenset(owed)
 
 
+#: What the service must show: of a field, by its position, the values, and by ``(block,)`` whether that is there. Both
+#: what was acknowledged and what was sent since and may be so, with the newest intent that it was acknowledged for.
+_Promised: TypeAlias = dict[Any, tuple[frozenset[Any], int]]
+
+
 def _promised(place: Place) -> _Promised:
     """All that the service acknowledged, unless a later request took it back."""
-    blocks: dict[Any, int] = {}
-    values: dict[int, tuple[frozenset[Any], int]] = {}
-    gone: dict[Any, int] = {}
+    promised: _Promised = {}
     for request in place.requests:
-        match request.what:
-            case "create" if request.known:
-                values = {at: (frozenset({value}), request.upto) for at, value in filled(request.values)}
-            case "put":
-                for at, value in request.touched.items():
-                    if request.known:
-                        values[at] = frozenset({value}), request.upto
-                    elif at in values:
-                        values[at] = values[at][0] | {value}, values[at][1]
-            case "clear":
-                assert request.before is not None
-                blocks = {}
-                gone |= dict.fromkeys(request.before.blocks, request.upto) if request.known else {}
-            case "add" | "replace":
-                blocks.pop(request.old, None)
-                gone.pop(request.new, None)
-                if request.known:
-                    blocks[request.new] = request.upto
-                    gone |= {} if request.old is None else {request.old: request.upto}
-    return _Promised(blocks, values, gone)
+        says: dict[Any, Any] = request.touched if request.what == "put" else dict(filled(request.values))
+        if request.what == "clear":
+            assert request.before is not None
+            says = {(block,): False for block in request.before.blocks | _there(promised)}
+        elif request.what in ("add", "replace"):
+            says = {(request.old,): False, (request.new,): True}
+        for item, value in says.items():
+            if request.known:
+                promised[item] = frozenset({value}), request.upto
+            elif item in promised:
+                values, upto = promised[item]
+                promised[item] = values | {value}, upto
+    return promised
+
+
+def _there(promised: _Promised) -> Blocks:
+    blocks = {item: values for item, (values, _) in promised.items() if isinstance(item, tuple)}
+    return frozenset(block for (block,), values in blocks.items() if False not in values)
 
 
 def meant(place: Place, theirs: Content) -> Content | None:
@@ -281,22 +268,22 @@ def void_blocks(place: Place) -> Blocks:
 
 def promised_blocks(place: Place) -> Blocks:
     """The blocks that the service acknowledged, and has not been told to delete since."""
-    return frozenset(_promised(place).blocks)
+    return _there(_promised(place))
 
 
 def lacking(place: Place, theirs: Content) -> bool:
     """True if a conclusive list lacks what was acknowledged, and no later intent takes it back."""
-    promised = _promised(place)
-    for block, upto in promised.blocks.items():
-        if block not in theirs.blocks and not any(block in each.takes for each in place.intents if each.id > upto):
-            return True
     taken = {block: intent.id for intent in place.intents for block in intent.takes}
     last = last_word(place.intents)
-    for block, upto in promised.gone.items():
-        if block in theirs.blocks and block in taken and taken[block] == last[block] <= upto:
-            return True
-    for at, (values, upto) in promised.values.items():
-        if theirs.values[at] not in values and not any(at in each.touched for each in place.intents if each.id > upto):
+    for item, (values, upto) in _promised(place).items():
+        if isinstance(item, int):
+            later = (each for each in place.intents if each.id > upto)
+            is_lacking = theirs.values[item] not in values and not any(item in each.touched for each in later)
+        elif item[0] in theirs.blocks:
+            is_lacking = True not in values and item[0] in taken and taken[item[0]] == last[item[0]] <= upto
+        else:
+            is_lacking = False not in values and taken.get(item[0], upto) <= upto
+        if is_lacking:
             return True
     return False
 

@@ -292,17 +292,13 @@ def conflicting(place: Place, theirs: Content) -> list[Intent]:
     """The intents that would change or delete what somebody has changed since the person saw it."""
     ours: dict[int, set[Any]] = {at: set() for at in range(len(theirs.values))}
     acknowledged: dict[int, int] = {}
-    blocks: set[Any] = set()
     found = []
     for request in place.requests:
-        sent = dict(enumerate(request.values)) if request.what == "create" else {}
-        for at, value in (request.touched if request.what == "put" else sent).items():
+        for at, value in request.sets.items():
             if request.known and request.what == "put":  # if what was before is there, somebody took ours back
                 ours[at], acknowledged[at] = set(), request.upto
             ours[at].add(value)
-        blocks |= {request.old, request.new}
     for intent in place.intents:
-        blocks |= intent.takes | {intent.old, intent.new}
         touched = dict(enumerate(intent.values)) if intent.what == "create" else intent.touched
         if intent.base is not None:
             for at in ours if intent.what == "delete" else touched:
@@ -313,8 +309,7 @@ def conflicting(place: Place, theirs: Content) -> list[Intent]:
                     break
         for at, value in touched.items():
             ours[at].add(value)
-        unseen = theirs.blocks - blocks - _seen(place.intents) if intent.what == "delete" else frozenset()
-        if intent.what == "delete" and intent not in found and (unseen or given_again(place, theirs)):
+        if intent.what == "delete" and intent not in found and strange_blocks(place, theirs):
             found.append(intent)
     if taken_along(place, theirs):
         found += [intent for intent in place.intents if intent.takes and intent not in found]

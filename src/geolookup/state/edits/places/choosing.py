@@ -21,7 +21,6 @@ from geolookup.state.edits.places.reconcile import (
     Reason,
     conflicting,
     half_done,
-    may_be_deleted,
     meant,
     others_missing,
     owed_blocks,
@@ -65,15 +64,13 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
             owed = place.owed if hold.theirs is None else place.owed - hold.theirs.blocks
             return replace(rebased(replace(place, owed=owed), hold.theirs), requests=counting, doubted=0)
         case "theirs":
-            against = {intent.id for intent in conflicting(place, hold.theirs)} if hold.theirs is not None else set()
-            if hold.theirs is not None and strange_blocks(place, hold.theirs):
+            assert hold.theirs is not None  # it is a conflict
+            against = {intent.id for intent in conflicting(place, hold.theirs)}
+            if strange_blocks(place, hold.theirs):
                 known = place.acknowledged
                 against |= {each.id for each in place.intents if each.takes and each.applied(known) != known}
-            if hold.theirs is not None and may_be_deleted(place, hold.theirs):
-                against |= {each.id for each in place.intents if each.what == "delete"}
             others = tuple(intent for intent in place.intents if intent.id not in against)
-            given_up = replace(place, intents=others)
-            return _as_it_is(given_up, hold.theirs) if hold.theirs is not None else given_up
+            return _as_it_is(replace(place, intents=others), hold.theirs)
         case "same":
             left = tuple(intent for intent in place.intents if intent.what != "create")  # it is there, as it is
             owed = owed_blocks(place) - (frozenset() if hold.theirs is None else hold.theirs.blocks)

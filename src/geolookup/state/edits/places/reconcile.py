@@ -114,8 +114,6 @@ def reconcile(place: Place, look: Look) -> Decision:
         return Wait("others")
     if request.what == "clear" and strange_blocks(place, theirs):
         return Hold("conflict", theirs, _number(place))  # somebody's block would be gone for a moment
-    if request.what == "delete" and may_be_deleted(place, theirs):
-        return Hold("conflict", theirs, _number(place))
     if request.what == "put" and look.listed is not None and look.content is not None:
         # What it does not touch goes as it is there: in our words it might overwrite what a colleague wrote.
         sides = zip(theirs.values, look.content.values, look.listed.values, strict=True)
@@ -309,7 +307,8 @@ def conflicting(place: Place, theirs: Content) -> list[Intent]:
                     break
         for at, value in touched.items():
             ours[at].add(value)
-        if intent.what == "delete" and intent not in found and strange_blocks(place, theirs):
+        is_strange = intent.what == "delete" and (strange_blocks(place, theirs) or _may_be_deleted(place, theirs))
+        if is_strange and intent not in found:
             found.append(intent)
     if taken_along(place, theirs):
         found += [intent for intent in place.intents if intent.takes and intent not in found]
@@ -356,7 +355,7 @@ def strange_blocks(place: Place, theirs: Content) -> Blocks:
     return theirs.blocks - known | given_again(place, theirs)
 
 
-def may_be_deleted(place: Place, theirs: Content) -> bool:
+def _may_be_deleted(place: Place, theirs: Content) -> bool:
     """True if an earlier delete may have been applied, and what is there, without some of the blocks, is another's."""
     had: set[Any] = set().union(
         *(each.before.blocks for each in place.requests if each.what == "delete" and each.before)

@@ -21,7 +21,7 @@ from geolookup.sites.undo import undo
 from geolookup.state.base import actor, clock
 from geolookup.state.editor import Editor
 from geolookup.state.edits import steps
-from geolookup.state.edits.outbox import history
+from geolookup.state.edits.outbox import outbox
 from tests.cli.lookup.test_lookup import command
 from tests.state.test_vrfs import state
 
@@ -46,7 +46,7 @@ def as_user(monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(actor, "who", lambda: name)
         monkeypatch.setattr(steps, "who", lambda: name)
 
-    assert history.actor is actor
+    assert outbox.actor is actor
     return become
 
 

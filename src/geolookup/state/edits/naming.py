@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from geolookup.model.checked import wrong_name, wrong_time_zone
 from geolookup.model.errors import EditError
 from geolookup.state.edits.names import BY_HAND
-from geolookup.state.edits.outbox.history import insert_history
+from geolookup.state.edits.outbox.outbox import insert_history
 from geolookup.state.edits.outbox.payload import content_of
 from geolookup.state.edits.session import EditSession
 from geolookup.state.edits.steps import SITES, Named

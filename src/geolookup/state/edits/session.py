@@ -16,8 +16,8 @@ from geolookup.state.base.current import Current, cache_path
 from geolookup.state.base.marks import Begun
 from geolookup.state.edits.layer import Laid, laid, made_by
 from geolookup.state.edits.names import SiteNames, facts_of_sites
-from geolookup.state.edits.outbox.history import insert_history
 from geolookup.state.edits.outbox.ledger import Ledger
+from geolookup.state.edits.outbox.outbox import insert_history
 from geolookup.state.edits.outbox.payload import content_of, geolocation, values_of
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.places.place import Blocks, Content, Intent

@@ -31,10 +31,9 @@ from geolookup.state.base.sqlite import (
     wrong_in,
 )
 from geolookup.state.edits.outbox import schema, seal
-from geolookup.state.edits.outbox.history import insert_history
 from geolookup.state.edits.outbox.kept import require_sound
 from geolookup.state.edits.outbox.ledger import Ledger
-from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.outbox.outbox import Outbox, insert_history
 
 #: The size up to which each edit is backed up, and after how many seconds a backup is an old one.
 _SMALL_BYTES = 1 << 20

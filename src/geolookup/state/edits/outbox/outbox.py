@@ -1,4 +1,4 @@
-"""The outbox: the journal of the edits made here, its marks and counters, and what is kept by name."""
+"""The outbox: the journal of the edits made here, its marks and counters, the history, and what is kept by name."""
 
 import functools
 import os
@@ -10,16 +10,16 @@ from msgspec.structs import replace
 
 from geolookup.model.errors import EditError
 from geolookup.model.types import PROVISIONAL_LOCID
-from geolookup.state.base import marks
+from geolookup.state.base import actor, marks
 from geolookup.state.base.clock import now_text
 from geolookup.state.base.marks import Mark
 from geolookup.state.base.sqlite import END_OF_INTEGERS
 from geolookup.state.edits.outbox.baselines import Baselines, Twins
-from geolookup.state.edits.outbox.history import insert_history
 from geolookup.state.edits.outbox.kept import LIVING, require_sound
+from geolookup.state.edits.outbox.payload import described, written
 from geolookup.state.edits.outbox.row import COLUMNS, OutboxRow, State, as_columns, decoded, read_row
 from geolookup.state.edits.outbox.schema import insert, update
-from geolookup.state.edits.places.place import Intent
+from geolookup.state.edits.places.place import Content, Intent
 
 #: The setting that says which machine edited or pushed last, which file, and in which directory.
 _MACHINE = "machine"
@@ -290,3 +290,27 @@ class Outbox:
             self._database.execute("UPDATE counters SET value = value + 1 WHERE name = 'edits'")
             self.head += 1
             self._is_touched = True
+
+
+def insert_history(
+    database: Connection,
+    what: str,
+    outcome: str,
+    *,
+    before: Any = None,
+    after: Any = None,
+    at: str | None = None,
+    **about: int | None,
+) -> None:
+    """Add a line to the history: when (now if no moment is given), what, before (a content or a value of JSON), after,
+    outcome; and by whom, and from where (see `actor`).
+
+    ``about`` has the ``locid`` of its geolocation, the ``step`` that it is part of, and its ``place``, as far as it has
+    them.
+    """
+    sides = {
+        name: None if side is None else written(described(side) if isinstance(side, Content) else side)
+        for name, side in (("before", before), ("after", after))
+    }
+    done = {"at": at or now_text(), "what": what, "outcome": outcome, "who": actor.who(), "via": actor.via()}
+    insert(database, "history", {**done, **sides, **about})

@@ -391,13 +391,11 @@ class Courier:
 
     def _look(self, jobs: list[Job]) -> None:
         """Look at places right before they are written to, by short lists, or else by a complete one."""
-        looks = [Looking(job.kept.place.id, job.kept.place.number or 0, list(_guesses(job.kept.place))) for job in jobs]
+        looks = [Looking(job.kept.place.number or 0, list(_guesses(job.kept.place))) for job in jobs]
         self._connections.ask_all(looks, _MOST_S)
         self._report.requests += sum(look.requests for look in looks)
-        by_place = {look.place: look for look in looks}
         missing, seen = False, []
-        for job in jobs:
-            look = by_place[job.kept.place.id]
+        for job, look in zip(jobs, looks, strict=True):
             if look.found is None:
                 missing = missing or look.begun
                 continue

@@ -130,7 +130,6 @@ class Errand(_Asked):
 class Looking(_Asked):
     """A look at one geolocation by lists that are filtered, and short: ``found`` is None if none of them has it."""
 
-    place: int
     number: int
     guesses: Sequence[Mapping[str, Any]]
     found: Geolocation | None = None

@@ -3,8 +3,6 @@
 import functools
 from collections.abc import Iterable, Mapping
 
-from msgspec.structs import replace
-
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.state.edits.names import SiteNames
 from geolookup.state.edits.outbox.kept import Kept
@@ -13,15 +11,9 @@ from geolookup.state.edits.outbox.operations import describe
 from geolookup.state.edits.outbox.payload import geolocation
 from geolookup.state.edits.outbox.row import OutboxRow
 from geolookup.state.edits.places.choosing import anew, offered
-from geolookup.state.edits.places.place import Content, Place, in_order, target
-from geolookup.state.edits.places.reconcile import (
-    Hold,
-    others_missing,
-    owed_blocks,
-    promised_blocks,
-    strange_blocks,
-    taken_along,
-)
+from geolookup.state.edits.places.concluding import over
+from geolookup.state.edits.places.place import Content, Place, in_order
+from geolookup.state.edits.places.reconcile import Hold, strange_blocks
 
 _MOST_NAMED = 5
 
@@ -88,8 +80,7 @@ def _beside(place: Place, theirs: Content | None) -> str:
     """The place as the service has it, in words, with each field and block that is wanted otherwise."""
     if theirs is None:
         return words_of(theirs)
-    back = owed_blocks(place) | promised_blocks(place) | others_missing(place, theirs) | taken_along(place, theirs)
-    wanted, also = target(place.intents, replace(theirs, blocks=theirs.blocks | back)), "is still there"
+    wanted, also = over(place, theirs).shown, "is still there"
     if wanted is None:  # it shall be deleted: as who asked for that saw it
         wanted, also = next((each.base for each in place.intents if each.what == "delete"), None), "is there, too"
     if wanted is None:

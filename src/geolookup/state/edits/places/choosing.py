@@ -127,7 +127,7 @@ def _back(place: Place, theirs: Content) -> Blocks:
 
 def anew(place: Place) -> Place:
     """The whole place, to be created: nothing of it is at the service, or what is there is somebody else's."""
-    wanted = target(place.intents, place.baseline)
+    wanted = place.shown
     if wanted is None and place.intents:
         wanted = target(place.intents, place.intents[0].base)
     if wanted is None:

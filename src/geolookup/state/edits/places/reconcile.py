@@ -153,7 +153,7 @@ def _absent(place: Place, look: Look) -> Decision:
         return Wait("conclusive")
     if place.baseline is None and not creates and place.intents and not deleted:
         return Hold("gone", None, _number(place))
-    if target(place.intents, place.baseline) is None:
+    if place.shown is None:
         if another and not deleted:
             return Hold("another", look.content, _number(place))
         return Done(None)

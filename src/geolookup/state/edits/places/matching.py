@@ -424,11 +424,10 @@ def _is_looked_for(place: Place, matching: Matching) -> bool:
     """True if a create was sent, and its number is not known, or does not show just what was sent."""
     if place.deleted or place.creating is None:
         return False
-    sent = [request.values for request in place.requests if request.values]
     found = None if place.number is None else matching.listed.get(place.number)
     # What a list has shown under that number, a person has decided on, or somebody changed it since.
     was_shown = place.baseline is not None
-    is_ours = found is not None and (was_shown or any(matching.forms.same(values, found.values) for values in sent))
+    is_ours = found is not None and (was_shown or any(matching.forms.same(sent, found.values) for sent in _sent(place)))
     return not (is_ours and matching.holds(place))
 
 

@@ -178,6 +178,27 @@ def test_another_service_gets_one_create_for_each_custom_geolocation_that_it_nev
     assert verify(home) == []
 
 
+def test_what_one_service_refused_goes_to_another_that_comes_after_it(home: str, office: Path, tmp_path: Path) -> None:
+    directory = StateDirectory(home)
+    csv = tmp_path / "one.csv"
+    csv.write_text("startip,endip,country\n11.0.0.0,11.0.0.255,US\n")
+    with (
+        RunningService(tmp_path / "first.db", load=[csv]) as first,
+        RunningService(tmp_path / "second.db", load=[csv]) as second,
+    ):
+        pull(directory, with_service(first.url, office))
+        mine = create(home, "10.0.1.0/24")
+        push_all(home, with_service(first.url, office))
+        pull(directory, with_service(first.url, office))
+        first.create(("10.0.2.0", "10.0.2.255"), city="Theirs")
+        Editor(home).add_block(mine, "10.0.2.0/24")
+        assert push(directory, with_service(first.url, office)).rejected == 1
+        pull(directory, Settings(sources=with_service(first.url, office).sources))
+        pull(directory, with_service(second.url, office))
+        push_all(home, with_service(second.url, office))
+        assert [(city, blocks) for _, city, blocks in customs(second)] == [("Mine", ("10.0.1.0", "10.0.2.0"))]
+
+
 def test_what_was_carried_is_queued_once_though_the_publish_is_cut_off(
     home: str, office: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,11 +97,11 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
         case "drop":
             theirs = hold.theirs if hold.reason == "doubted" else None  # else there is nothing, or another's
             if theirs is None:
-                return _unbound(place)
+                return Place(id=place.id)  # a person says so, whatever copy of the edits was put back
             missing = others_missing(place, theirs)  # none are, unless a removal may be half done
             back = (missing | taken_by(place.in_doubt)) - theirs.blocks if missing else missing
             baseline = replace(theirs, blocks=theirs.blocks | back)
-            return replace(_unbound(place), number=place.number, baseline=baseline, owed=back)
+            return Place(id=place.id, number=place.number, baseline=baseline, owed=back)
 
 
 def _refused(place: Place) -> list[int]:
@@ -131,7 +131,7 @@ def anew(place: Place) -> Place:
     if wanted is None and place.intents:
         wanted = target(place.intents, place.intents[0].base)
     if wanted is None:
-        return _unbound(place)
+        return Place(id=place.id)
     # Under the numbers that a person knows: the create under the first, and each block under that which gave it.
     ids = [intent.id for intent in place.intents] or [0]
     given = {intent.new: intent.id for intent in place.intents if intent.new is not None}
@@ -140,7 +140,7 @@ def anew(place: Place) -> Place:
         Intent(id=given.get(block, ids[-1]), what="add_block", base=Content(wanted.values), new=block)
         for block in in_order(wanted.blocks)
     ]
-    return replace(_unbound(place), intents=tuple(intents))
+    return Place(id=place.id, intents=tuple(intents))
 
 
 def made_again(place: Place, last: Content) -> Place:
@@ -151,11 +151,6 @@ def made_again(place: Place, last: Content) -> Place:
     gone = last.blocks - {each.new for each in others} - taken_by(others)
     removals = (Intent(id=create.id, what="remove_block", base=last, old=block) for block in in_order(gone))
     return replace(place, intents=(create, *removals, *others))
-
-
-def _unbound(place: Place) -> Place:
-    """A place of which the service has nothing: a person says so, whatever copy of the edits was put back."""
-    return replace(place, number=None, lost=None, baseline=None, intents=(), requests=(), owed=frozenset(), doubted=0)
 
 
 def rebased(place: Place, theirs: Content | None) -> Place:

@@ -136,10 +136,7 @@ def concluded(
                 was_here = place.id in had_numbers or place.intents or place.requests
                 if content is None and place.shown is not None and was_here:
                     ended.append(place.id)
-                place = replace(
-                    place, number=number, lost=None, intents=(), requests=(), owed=frozenset(), doubted=0,
-                    baseline=None if content is None else shown,
-                )  # fmt: skip
+                place = Place(id=place.id, number=number, baseline=None if content is None else shown)
             case Send() if look.content is not None and not look.another:
                 assert shown is not None
                 place = _shown(place, look.content, shown)

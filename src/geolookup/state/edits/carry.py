@@ -17,6 +17,7 @@ from geolookup.state.edits.outbox.outbox import UPSTREAM_URL, Outbox
 from geolookup.state.edits.outbox.payload import content_of
 from geolookup.state.edits.outbox.row import State
 from geolookup.state.edits.places.choosing import anew, rebased
+from geolookup.state.edits.places.place import Place
 
 #: The setting that says from which address to which everything was carried last.
 _CARRIED = "carried"
@@ -57,9 +58,7 @@ def carry_over(
         if kept.place.id in here:
             _assign(ledger, kept, here[kept.place.id], theirs)
         else:
-            ledger.rewrite(
-                kept, replace(kept.place, intents=(), requests=(), owed=frozenset(), baseline=None, number=None)
-            )
+            ledger.rewrite(kept, Place(id=kept.place.id))
     for address, numbers in ((origin, there), (url, here)):
         outbox.keep_setting(f"numbers {address}", json.dumps({str(local): number for local, number in numbers.items()}))
     outbox.keep_setting(_CARRIED, f"{origin} {url}")

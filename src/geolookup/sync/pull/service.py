@@ -292,7 +292,7 @@ def late_twins(directory: StateDirectory, cache: Cache) -> list[dict[str, Any]]:
             del known[locid]
         # Of what a create that is held may have made, its hold says what to do.
         held = Ledger(database, outbox).read("hold IS NOT NULL").values()
-        maybe = {number for kept in held for number in kept.may_be}
+        maybe = {number for kept in held if kept.hold is not None for number in kept.hold.numbers}
         dismissed, aliases = outbox.twins.dismissed() | maybe, outbox.aliases()
         sites = {local: name for name, local in SiteNames(database).locids().items()}
         return [

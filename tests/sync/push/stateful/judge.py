@@ -73,7 +73,9 @@ class Judge:
     def later_twins_are_reported(self, report: Any) -> None:
         """If a create arrived a second time, the report of the pull says so."""
         reported = {twin["locid"] for twin in report.twins}
-        reported |= {number for kept in self._world.places() for number in kept.may_be if number is not None}
+        reported |= {
+            number for kept in self._world.places() if kept.hold for number in kept.hold.numbers if number is not None
+        }
         aliases = self._world.aliases()
         ours = self._world.numbers()  # a person who edits a second one has found it
         for row in self._world.rows():

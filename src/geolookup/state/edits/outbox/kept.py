@@ -61,11 +61,6 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
         return self.place.id if self.place.number is None else self.place.number
 
     @property
-    def may_be(self) -> frozenset[int | None]:
-        """The numbers of what it may be, as long as a person has not decided."""
-        return frozenset() if self.hold is None else self.hold.numbers
-
-    @property
     def former(self) -> int | None:
         """The number that it has at the service, or had last."""
         return self.place.number or self.gone

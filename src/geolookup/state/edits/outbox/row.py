@@ -144,11 +144,8 @@ def read_row(found: Sequence[Any]) -> OutboxRow:
 
 def as_columns(members: Mapping[str, Any]) -> dict[str, Any]:
     """Members of a row as its columns hold them."""
-    columns = dict(members)
-    for name in ("intent", "stored"):
-        if columns.get(name) is not None:
-            columns[name] = written(columns[name])
-    return columns
+    is_json = {name for name in ("intent", "stored") if members.get(name) is not None}
+    return {name: written(value) if name in is_json else value for name, value in members.items()}
 
 
 #: The value that a column's JSON holds.

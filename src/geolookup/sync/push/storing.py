@@ -1,6 +1,5 @@
 """The forms in which a service stores what it said yes to: learned from what lists show, and told."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
@@ -53,7 +52,7 @@ def learn_all(
     learned = []
     ours = ledger.outbox.numbers()
     others = {number: content.values for number, content in contents.items() if number not in ours}
-    alike = Counter(content.values for content in contents.values())
+    alike = {content.values for content in contents.values()}
     unknown = [
         each.values for kept in places for each in kept.place.requests if each.what == "create" and not each.known
     ]
@@ -71,7 +70,7 @@ def learn_all(
             return False
         near = (number for number, values in others.items() if forms.like(create.values, values))
         mine = any(may_be_stored(values, found) for values in unknown)
-        return bool(alike[create.values]) or mine or any(is_new(kept, number) for number in near)
+        return create.values in alike or mine or any(is_new(kept, number) for number in near)
 
     was = {kept.place.number: {each.values for each in kept.place.was()} for kept in places}
     elsewhere = {

@@ -341,9 +341,7 @@ class _Creates:
         elif not create.known and (numbers := [self.emptied[sent] for sent in _sent(place) if sent in self.emptied]):
             matching.passed.add(numbers[0])
             self.unclear(place, numbers[0], [])  # it may have been given the number, as what had it was deleted
-        elif not create.known:
-            self.found[place.id] = replace(place, number=None, requests=())  # it made nothing: it may be sent again
-        else:
+        else:  # a create that was not answered made nothing, and may be sent again
             said_yes = tuple(each for each in place.requests if each.known)
             self.found[place.id] = replace(place, number=None, lost=place.number or place.lost, requests=said_yes)
 

@@ -72,11 +72,10 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
             others = tuple(intent for intent in place.intents if intent.id not in against)
             return _as_it_is(replace(place, intents=others), hold.theirs)
         case "same":
-            left = tuple(intent for intent in place.intents if intent.what != "create")  # it is there, as it is
-            owed = owed_blocks(place) - (frozenset() if hold.theirs is None else hold.theirs.blocks)
-            bound = replace(
-                place, number=hold.number, lost=None, requests=(), owed=owed, baseline=hold.theirs, intents=left
-            )
+            assert hold.theirs is not None  # it is there, as it is
+            left = tuple(intent for intent in place.intents if intent.what != "create")
+            owed = owed_blocks(place) - hold.theirs.blocks
+            bound = replace(place, number=hold.number, lost=None, requests=(), owed=owed, intents=left)
             return rebased(bound, hold.theirs)
         case "anew":
             return anew(place)

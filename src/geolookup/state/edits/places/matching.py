@@ -442,7 +442,7 @@ def _was_deleted(place: Place, lost: Iterable[Place], matching: Matching) -> boo
 
 
 def _is_made(place: Place, matching: Matching) -> bool:
-    """True if a create made what the number of a place shows, and no list has shown it before."""
+    """True if a create made what the number of a place shows, and no conclusive list has ended it since."""
     return place.creating is not None and matching.holds(place)
 
 

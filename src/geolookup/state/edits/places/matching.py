@@ -1,7 +1,7 @@
 """The matching of places with the numbers of a list: what creates of unknown outcome have made, and who has moved."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -15,6 +15,8 @@ from geolookup.state.edits.places.reconcile import Hold
 #: What a create did not make: by number, the digest of the content that was there before, or of which a person says so.
 #: Of a create that was never sent it is what was published when the person made it.
 Before: TypeAlias = Mapping[int, Hashable]
+#: Tells whether the second values are what a service has of the first.
+Fits: TypeAlias = Callable[[Values, Values], bool]
 
 
 @dataclass(slots=True)
@@ -57,6 +59,19 @@ class Matching:
                 free = number not in self.taken or (number in self.edited and number not in before)
                 if free and not self.is_ruled_out(place, number):
                     yield number
+
+    def made(self, place: Place, sent: Values, may_have: Set[Hashable], fits: Fits) -> list[int]:
+        """The numbers of what a create of a place may have made of these values, with no other blocks than it may have.
+
+        What a person has edited under its number is none of them.
+        """
+        return [
+            number
+            for number in dict.fromkeys(self.appeared(place, sent))
+            if number not in self.edited
+            and fits(sent, self.listed[number].values)
+            and self.listed[number].blocks <= may_have
+        ]
 
     def is_ruled_out(self, place: Place, number: int) -> bool:
         """True if a place cannot be what a number shows: that was there before it, or a person says so."""
@@ -188,9 +203,7 @@ def unproved(places: Iterable[Place], matching: Matching) -> dict[int, Place]:
         for place in places
         if place.baseline is None and _is_looked_for(place, matching)
         for sent in _sent(place)
-        for number in matching.appeared(place, sent)
-        if matching.forms.same(sent, matching.listed[number].values)
-        and matching.listed[number].blocks <= _blocks(place)
+        for number in matching.made(place, sent, _blocks(place), matching.forms.same)
     }
 
 
@@ -257,7 +270,7 @@ class _Creates:
         self.held[place.id] = Hold("unclear", listed[number], number, tuple((each, listed[each]) for each in also))
         self.found[place.id] = replace(place, number=None)
 
-    def match(self, places: Sequence[Place], fits: Callable[[Values, Values], bool]) -> list[Place]:
+    def match(self, places: Sequence[Place], fits: Fits) -> list[Place]:
         """Give each place the number of what fits to something that was sent for it: those of which nothing does."""
         matching, listed = self.matching, self.matching.listed
         wanted = Counter([*matching.pending, *(sent for place in places for sent in _sent(place))])
@@ -280,18 +293,11 @@ class _Creates:
                 self._bind(place, number)
         return unmatched
 
-    def _may_have_made(self, place: Place, fits: Callable[[Values, Values], bool]) -> tuple[Values, list[int]]:
+    def _may_have_made(self, place: Place, fits: Fits) -> tuple[Values, list[int]]:
         """The numbers of what shows the newest values that were sent for a place, if any shows them, or older ones."""
-        matching, may_have = self.matching, _blocks(place)
+        may_have = _blocks(place)
         for sent in (sents := _sent(place)):
-            numbers = [
-                number
-                for number in dict.fromkeys(matching.appeared(place, sent))
-                if number not in matching.edited
-                and fits(sent, matching.listed[number].values)
-                and matching.listed[number].blocks <= may_have
-            ]
-            if numbers:
+            if numbers := self.matching.made(place, sent, may_have, fits):
                 return sent, numbers
         return sents[-1], []
 
@@ -347,18 +353,15 @@ class _Creates:
 
     def of_another_copy(self, place: Place) -> list[int]:
         """The numbers of what another copy of these edits may have made, for a create that was never sent from here."""
-        matching, listed = self.matching, self.matching.listed
+        matching = self.matching
         former = [matching.was[place.id]] if place.id in matching.was else []
         given = {intent.new for intent in place.intents}.union(*(each.blocks for each in former))
         contents = (*states(place.intents, None), *former)
         return [
             number
             for sent in dict.fromkeys(each.values for each in contents if place.id in matching.before)
-            for number in matching.appeared(place, sent)
-            if matching.forms.same(sent, listed[number].values)
-            and listed[number].blocks <= given
-            and number not in matching.edited
-            and not matching.is_pending(number)
+            for number in matching.made(place, sent, given, matching.forms.same)
+            if not matching.is_pending(number)
         ]
 
 

@@ -234,13 +234,11 @@ def test_what_was_deleted_and_has_another_number_and_is_not_quite_what_it_was_is
     person.upstream.fail_over({-7: there})
     settle()
     person("sync", exits=3)
+    assert not is_pushed or "has another number" not in person.said  # somebody may have made a new one
     assert person.upstream.places == {-7: there}
     number = json.loads(person("outbox", "list", "--json"))[0]["id"]
     assert "-7" in person("outbox", "show", number)
-    if is_pushed:
-        person("outbox", "retry", number)
-    else:
-        person("outbox", "adopt", number, -7)
+    person("outbox", "adopt", number, -7)
     person("push", exits=None)
     if json.loads(person("outbox", "list", "--json")):  # it has a block that the person did not see
         person("outbox", "retry", number)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.dials.dials import Dials
 from tests.dials.person import Person, settle
-from tests.dials.upstream import Place
+from tests.dials.upstream import Place, changed
 
 FORMS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "postal codes without blanks": ({"squeezed": True}, {"postalcode": "SW1A 1AA"}, "postalcode"),
@@ -304,3 +304,25 @@ def test_an_update_that_a_copy_took_back_is_no_form_of_what_was_sent(
     person("outbox", "retry", 3)
     person.pushes_for_all_to_see()
     assert person.there == {-1: ("Cologne", ["10.1.0.0"])}
+
+
+@pytest.mark.parametrize("others", [False, True])
+@pytest.mark.parametrize(
+    "change", [{"latitude": 52.56}, {"city": "Potsdam"}, {"areacode": ""}, {"areacode": "031"}], ids=str
+)
+def test_a_deletion_waits_if_somebody_changed_what_no_list_has_shown_yet(
+    person: Person, change: dict[str, Any], *, others: bool
+) -> None:
+    if others:
+        person.has("10.9.0.0/24", areacode="7")
+    locid = person.creates("10.1.0.0/24", areacode="030")
+    person("push")
+    number = min(person.upstream.places)
+    person("custom", "delete", locid)
+    theirs = changed(person.upstream.places[number], **change)
+    person.upstream.colleague_changes(number, theirs, who="colleague")
+    for command in ("push", "sync", "push", "refresh"):
+        settle()
+        person(command, exits=3)
+        assert person.upstream.places[number] == theirs
+    assert "instead of" in person("outbox", "list") + person.said

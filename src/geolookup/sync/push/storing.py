@@ -7,7 +7,7 @@ from geolookup.model.fields import DEGREES, FIELD_NAMES
 from geolookup.state.edits.outbox.kept import Kept
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.payload import values_of
-from geolookup.state.edits.places.likeness import Forms, may_be_stored
+from geolookup.state.edits.places.likeness import Forms, folded, may_be_stored
 from geolookup.state.edits.places.place import Content, Place, Request, Values, filled
 from geolookup.state.edits.places.reconcile import promised_blocks
 from geolookup.sync.push.telling import Names
@@ -128,12 +128,22 @@ def learn(
         own = frozenset().union(*(each.blocks for each in place.was()))
         if not forms.meant(sent, found) or (content.blocks and not content.blocks & own):
             renamed = set()  # its blocks, or its number, may have been taken over
+        if any(intent.what == "delete" for intent in place.intents) and not _is_whole(sent, found):
+            return None  # just what the person saw is deleted
         if sent == found or not may_be_stored(sent, found, renamed=renamed):
             return None
         if not may_be_stored(sent, found) and is_doubtful(kept, sent, found):
             return None
     forms.learn(sent, found)
     return Stored(kept, sent, found)
+
+
+def _is_whole(sent: Values, found: Values) -> bool:
+    """True if no text was emptied, shortened or replaced, and the coordinates are those that were sent."""
+    texts = all(
+        folded(ours) == folded(theirs) for ours, theirs in zip(sent, found, strict=True) if isinstance(ours, str)
+    )
+    return texts and may_be_stored(sent, found)
 
 
 def words_of_forms(learned: list[Stored], names: Names) -> list[str]:

@@ -108,7 +108,9 @@ def concluded(
         # After a delete whose answer was lost, somebody may have made it anew: a person is asked.
         may_be_gone = any(each.what == "delete" and not each.known for each in place.requests)
         moved = None if is_new or may_be_gone or matching.holds(place) else matching.same_as(place)
-        if moved is None and place.deleted and there is None:  # it may have another number, and be changed, too
+        # Once it was deleted for sure, what is like it may be a new one: a person says it. Else it may have moved.
+        was_deleted = any(each.what == "delete" and each.known for each in place.requests)
+        if moved is None and place.deleted and there is None and not was_deleted:
             moved = next(iter(matching.may_be(place)), None)
         if moved is not None:  # the service, or another one, has given it another number
             place = replace(place, number=moved, lost=None, refused=None)

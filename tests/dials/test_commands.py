@@ -506,6 +506,25 @@ def test_the_sheet_before_one_that_waits_takes_back_nothing_of_a_colleagues(
     assert person.upstream.places[-1].as_fields()["dmacode"] == "807"
 
 
+@pytest.mark.parametrize("more", [(), ("10.90.0.0",)], ids=["its block", "its block, and another"])
+def test_a_site_that_somebody_deleted_is_nothing_else_that_has_its_block_also_if_the_file_is_kept(
+    person: Person, tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    file = tmp_path / "sites.toml"
+    file.write_text(SITE)
+    person("custom", "apply", file)
+    person.pushes_for_all_to_see()
+    there = changed(person.upstream.places[-1], *more, country="ES", city="Madrid", latitude=40.4, longitude=-3.7)
+    person.upstream.fail_over({-7: there})
+    settle()
+    person("sync", exits=3)
+    for words in ((), ("--keep", "mine")):
+        person("custom", "apply", file, *words, exits=1)
+        assert "10.1.0.0/24 belongs to custom geolocation -7" in person.said
+    person("push")
+    assert person.upstream.places == {-7: there}
+
+
 def test_of_a_site_without_blocks_that_has_another_number_the_equal_one_is_named(person: Person) -> None:
     person("custom", "create", "Bonn office", "--country", "DE", "--city", "Bonn", "--latitude", "50.7",
            "--longitude", "7.1")  # fmt: skip

@@ -17,7 +17,8 @@ class Claims:
 
     ``takes`` is what a person says of sites by name: the number of each, None for one that is new; ``made`` is what an
     export says of them, the number of each. Those ``named`` here until now are any other site only by their fields:
-    that a block passed to it does not make them that.
+    that a block passed to it does not make them that. Nor does it make anything of another town a site that is
+    ``gone``: others deleted that, and a person wants it anew.
     """
 
     def __init__(
@@ -28,12 +29,14 @@ class Claims:
         takes: Mapping[str, int | None],
         named: Collection[int],
         made: Mapping[str, int],
+        gone: Collection[str] = (),
     ) -> None:
         self._free = {locid: place for locid, place in sorted(layer.items(), reverse=True) if locid not in taken}
         self._bad = bad
         self._takes = takes
         self._named = {*named}
         self._made = made
+        self._gone = gone
 
     def of(self, sites: list[Site]) -> dict[str, int]:
         """The geolocation of each site that is one of them.
@@ -76,8 +79,9 @@ class Claims:
             having.setdefault(tuple(sorted(place.ipblocks)), []).append(locid)
         found = {}
         for site in sites:
-            if site.blocks and (locids := having.pop(site.blocks, None)):
+            if locids := [each for each in having.get(site.blocks, ()) if site.blocks and self._may_take(site, each)]:
                 found[site.name] = self._likest(site, locids)
+                del having[site.blocks]
         return self._took(found)
 
     def _by_most_blocks(self, sites: list[Site]) -> dict[str, int]:
@@ -91,7 +95,8 @@ class Claims:
         }
         found: dict[str, int] = {}
         for site in sorted(sites, key=lambda site: -max(shared[site.name].values(), default=0)):
-            free = {locid: number for locid, number in shared[site.name].items() if locid not in found.values()}
+            left = (locid for locid in shared[site.name] if locid not in found.values())
+            free = {locid: shared[site.name][locid] for locid in left if self._may_take(site, locid)}
             if free:
                 most = [locid for locid, number in free.items() if number == max(free.values())]
                 equal = [locid for locid in most if _says(site, self._free[locid])]
@@ -127,6 +132,10 @@ class Claims:
         if any(self._shares(site, locid) for site in sites):
             return True
         return not (self._free[locid].ipblocks or (sites[0].unsaid and locid in self._named))
+
+    def _may_take(self, site: Site, locid: int) -> bool:
+        has = self._free[locid].fields()
+        return site.name not in self._gone or all(has[name] == site.fields[name] for name in ("country", "city"))
 
     def _shares(self, site: Site, locid: int) -> bool:
         return not {*site.blocks}.isdisjoint(self._free[locid].ipblocks)

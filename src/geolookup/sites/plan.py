@@ -324,14 +324,14 @@ class _Planner:
         had = self._editor.sites()
         known = {name: locid for name, locid in had.items() if locid in layer or locid in deleted}
         # A site that others deleted takes over nothing of theirs, unless a person says so: it is asked first.
-        asked = {
+        others_deleted = {
             site.name
             for site in sites
             if site.name in had.keys() - known.keys() - self._takes.keys()
             and self._keep is not None
-            and self._keep.of(site.name) != "mine"
             and self.since.of(site, None, self.since.moved(site.name) or had[site.name]) is not None
         }
+        asked = {name for name in others_deleted if self._keep is not None and self._keep.of(name) != "mine"}
         # What somebody renamed since is still this site: whose name stays is asked, or was decided.
         called = {
             name: known[version[0]]
@@ -381,7 +381,7 @@ class _Planner:
         taken = {*names.values(), *(known.values() if adds else ())}
         left = [site for site in sites if site.name not in names and site.name not in asked]
         made = {site.name: number for site in left if (number := self.since.made_of(site)) is not None}
-        claims |= Claims(layer, taken, self._bad, self._takes, known.values(), made).of(left)
+        claims |= Claims(layer, taken, self._bad, self._takes, known.values(), made, others_deleted).of(left)
         names |= claims
         claims |= {name: locid for name, locid in renamed.items() if names[name] == locid}
         gone = {locid: content_of(place) for locid, place in deleted.items() if locid not in names.values()}

@@ -703,3 +703,16 @@ def test_a_new_geolocation_under_the_number_of_what_was_deleted_is_not_said_to_b
     settle()
     person("sync", exits=None)
     assert "is there again" not in person.said
+
+
+def test_what_has_one_block_and_one_coordinate_of_a_place_in_another_town_is_not_that_place(person: Person) -> None:
+    person.has("10.1.0.0/24", "10.2.0.0/24")
+    was = person.upstream.places[-1]
+    blocks = frozenset(block for block in was.blocks if block[0] == "10.1.0.0")
+    new = replace(changed(was, country="ES", city="Madrid", longitude=-3.7), blocks=blocks)
+    person("custom", "update", -1, "--areacode", "9")
+    person.upstream.fail_over({-1: new})
+    settle()
+    person("push", exits=3)
+    assert "the service has given the number -1 to something else" in person.said
+    assert person.upstream.places == {-1: new}

@@ -156,8 +156,9 @@ class Forms:
         return all(sent[at] == found[at] for at in _DEGREES) or any(_is_so(way, sent, found) for way in ways)
 
     def akin(self, one: Values, other: Values) -> bool:
-        """True if they have the city or a coordinate in common."""
-        return any(one[at] and one[at] == other[at] for at in (_CITY, *_DEGREES))
+        """True if they have the city or both coordinates in common."""
+        where = all(one[at] is not None and one[at] == other[at] for at in _DEGREES)
+        return where or bool(one[_CITY] and one[_CITY] == other[_CITY])
 
     def meant(self, sent: Values, found: Values) -> bool:
         """True if what was found has the city, or is where what was sent is."""

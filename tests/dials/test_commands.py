@@ -525,6 +525,26 @@ def test_a_site_that_somebody_deleted_is_nothing_else_that_has_its_block_also_if
     assert person.upstream.places == {-7: there}
 
 
+def test_a_site_of_which_the_row_cannot_be_read_is_named_and_not_made_again(person: Person, tmp_path: Path) -> None:
+    file = tmp_path / "sites.toml"
+    file.write_text(SITE)
+    person("custom", "apply", file)
+    person.pushes_for_all_to_see()
+    was = person.upstream.places[-1]
+    person.upstream.fail_over({-1: changed(was, latitude=999.0)})
+    settle()
+    person("sync", exits=None)
+    assert "not in lookups until their rows can be read: Berlin office" in person.said
+    for words in (("plan",), ("apply",), ("apply", "--keep", "mine")):
+        person("custom", words[0], file, *words[1:], exits=1)
+        assert "it is geolocation -1, which the newest list does not show" in person.said
+    person.upstream.fail_over({-1: was})
+    settle()
+    person("sync", exits=None)
+    person("custom", "apply", file)
+    assert "nothing to change" in person.said
+
+
 def test_of_a_site_without_blocks_that_has_another_number_the_equal_one_is_named(person: Person) -> None:
     person("custom", "create", "Bonn office", "--country", "DE", "--city", "Bonn", "--latitude", "50.7",
            "--longitude", "7.1")  # fmt: skip

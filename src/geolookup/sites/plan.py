@@ -4,6 +4,7 @@ A site of the file is a geolocation by its name. If an earlier file did not name
 is looked for: one with the same content, so that nothing is created twice.
 """
 
+import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -231,6 +232,8 @@ class _Planner:
         self._deleted, self._forgotten, self._unsent = editor.sessions.ask(
             lambda session: (session.deleted_unsent(), session.forgotten(), session.before_unsent())
         )
+        #: The numbers that the service has given to places of ours, in the newest list or not.
+        self._bound = editor.sessions.ask(lambda session: session.outbox.numbers().keys())
         #: The names that no file gave: what has one is not deleted with a file.
         self._by_hand = editor.sessions.ask(lambda session: session.names.by_hand())
         self._bare = not editor.has_service()
@@ -323,6 +326,14 @@ class _Planner:
         in_file = {site.name for site in sites}
         had = self._editor.sites()
         known = {name: locid for name, locid in had.items() if locid in layer or locid in deleted}
+        for site in sites:
+            number = had.get(site.name, 0)
+            if number in self._bound and site.name not in known.keys() | self._takes.keys():
+                told = (
+                    f"it is geolocation {number}, which the newest list does not show, or not so that it can be read: "
+                    f"`geolookup sync` until it does; --take {shlex.quote(f'{site.name}=new')} makes a new one"
+                )
+                self._bad.add(site.where.problem("what there is of it is not known", told, "name"))
         # A site that others deleted takes over nothing of theirs, unless a person says so: it is asked first.
         others_deleted = {
             site.name

@@ -77,6 +77,15 @@ class LocalEdits:
         where = f"{UNPROVED} OR hold IS NOT NULL OR {ABOVE}"
         return self.ask(lambda ledger: ledger.has(where, (begun.counter,)))
 
+    def sites_of(self, numbers: Collection[int | None]) -> list[str]:
+        """The names of the sites that have these numbers at the service, sorted."""
+
+        def ask(ledger: Ledger) -> list[str]:
+            places = {place for number, place in ledger.outbox.numbers().items() if number in numbers}
+            return sorted(name for name, place in SiteNames(ledger.database).locids().items() if place in places)
+
+        return self.ask(ask)
+
     def deleted_here(self) -> set[int]:
         """The service's locids of the geolocations that this machine deleted there, or may have, or is to delete."""
 

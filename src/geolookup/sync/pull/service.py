@@ -79,6 +79,8 @@ def pull_service(
             except UpstreamRefusedError as error:
                 report.warnings.append(f"whether the list is complete could not be checked: {error}")
         unread = listing.unread_of_custom()
+        if unread and (sites := pull.directory.local.sites_of({row.locid for row in listing.rejected})):
+            report.warnings.append(f"not in lookups until their rows can be read: {', '.join(sites)}")
         return _judge(pull, result, candidate, staged, url=url, etag=listing.etag, start=start, unread=unread)
 
 

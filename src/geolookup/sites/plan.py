@@ -232,8 +232,10 @@ class _Planner:
         self._deleted, self._forgotten, self._unsent = editor.sessions.ask(
             lambda session: (session.deleted_unsent(), session.forgotten(), session.before_unsent())
         )
-        #: The numbers that the service has given to places of ours, in the newest list or not.
-        self._bound = editor.sessions.ask(lambda session: session.outbox.numbers().keys())
+        #: The service's numbers of places of ours that shall be there, in the newest list or not.
+        self._bound = editor.sessions.ask(
+            lambda session: session.outbox.numbers().keys() - session.ledger.deleted_here()
+        )
         #: The names that no file gave: what has one is not deleted with a file.
         self._by_hand = editor.sessions.ask(lambda session: session.names.by_hand())
         self._bare = not editor.has_service()
@@ -327,11 +329,11 @@ class _Planner:
         had = self._editor.sites()
         known = {name: locid for name, locid in had.items() if locid in layer or locid in deleted}
         for site in sites:
-            number = had.get(site.name, 0)
-            if number in self._bound and site.name not in known.keys() | self._takes.keys():
+            if had.get(site.name) in self._bound and site.name not in known.keys() | self._takes.keys():
+                new = shlex.quote(f"{site.name}=new")
                 told = (
-                    f"it is geolocation {number}, which the newest list does not show, or not so that it can be read: "
-                    f"`geolookup sync` until it does; --take {shlex.quote(f'{site.name}=new')} makes a new one"
+                    f"it is geolocation {had[site.name]}, which the newest list does not show, or not so that it can "
+                    f"be read: `geolookup sync` until it does; --take {new} makes a new one"
                 )
                 self._bad.add(site.where.problem("what there is of it is not known", told, "name"))
         # A site that others deleted takes over nothing of theirs, unless a person says so: it is asked first.

@@ -10,7 +10,7 @@ from geolookup.state.base.marks import Begun
 from geolookup.state.base.sqlite import QUESTION_WAIT_S, RUN_WAIT_S
 from geolookup.state.edits.layer import ABOVE, Laid, laid
 from geolookup.state.edits.names import SiteNames
-from geolookup.state.edits.outbox.kept import DELETED, UNPROVED
+from geolookup.state.edits.outbox.kept import UNPROVED
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.store import Edits
@@ -88,14 +88,7 @@ class LocalEdits:
 
     def deleted_here(self) -> set[int]:
         """The service's locids of the geolocations that this machine deleted there, or may have, or is to delete."""
-
-        def ask(ledger: Ledger) -> set[int]:
-            where = f"id IN (SELECT place FROM requests WHERE what = 'delete') OR {DELETED}"  # noqa: S608 - our names
-            maybe = ledger.read(where)
-            numbers = {kept.place.number for kept in maybe.values() if kept.place.number is not None}
-            return numbers | set(ledger.outbox.deleted_here())
-
-        return self.ask(ask)
+        return self.ask(Ledger.deleted_here)
 
     def behind(
         self, locid: int, custom: list[Geolocation], begun: Begun, *, wait_s: float = RUN_WAIT_S

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from geolookup.model.types import is_provisional
-from geolookup.state.edits.outbox.kept import LIVING, NAMED, OPEN, Kept, column, read_over, read_places
+from geolookup.state.edits.outbox.kept import DELETED, LIVING, NAMED, OPEN, Kept, column, read_over, read_places
 from geolookup.state.edits.outbox.outbox import UPSTREAM_URL, Outbox
 from geolookup.state.edits.outbox.payload import fields_of, geolocation, written
 from geolookup.state.edits.outbox.row import PERSON_STATES, UNDER_WAY, OutboxRow, State, decoded
@@ -40,6 +40,13 @@ class Ledger:
     def read(self, where: str, parameters: Sequence[object] = ()) -> dict[int, Kept]:
         """The places for which this holds, by their ids; see `read_places`."""
         return read_places(self.database, where, parameters)
+
+    def deleted_here(self) -> set[int]:
+        """The service's locids of the geolocations that this machine deleted there, or may have, or is to delete."""
+        maybe = self.read(f"id IN (SELECT place FROM requests WHERE what = 'delete') OR {DELETED}")  # noqa: S608 - ours
+        return {each.place.number for each in maybe.values() if each.place.number is not None} | {
+            *self.outbox.deleted_here()
+        }
 
     def has(self, where: str, parameters: Sequence[object] = ()) -> bool:
         """True if this holds for a place."""

@@ -276,3 +276,38 @@ def test_what_a_wrong_answer_named_was_never_ours_and_is_not_told_as_there_again
         said += person.said
     assert person.there == {-1: ("Berlin", ["10.1.0.0"]), -8: ("Berlin", [])}
     assert "is there again" not in said
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (("update", "--postalcode", "5"), "postalcode '' instead of '5'"),
+        (("add-block", "10.3.0.0/24"), "without 10.3.0.0-10.3.0.255"),
+        (("remove-block", "10.2.0.0/24"), "with 10.2.0.0-10.2.0.255"),
+    ],
+    ids=["field", "block", "removal"],
+)
+def test_what_a_service_loses_of_edits_that_it_has_shown_is_said_once(
+    person: Person, edit: tuple[str, ...], said: str
+) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    before = dict(person.upstream.places)
+    person("custom", edit[0], locid, *edit[1:])
+    person.pushes_for_all_to_see()
+    settle()
+    person("sync")
+    assert "had changed" not in person.said
+    person.upstream.fail_over(before)
+    settle()
+    person("sync")
+    assert f"the service has again what edits from here had changed: Berlin (-1): {said}. Somebody undid" in person.said
+    settle()
+    person("sync")
+    assert "had changed" not in person.said
+    person("custom", edit[0], locid, *edit[1:])
+    person.pushes_for_all_to_see()
+    person("custom", "undo", "--run")
+    person.pushes_for_all_to_see()
+    settle()
+    person("sync")
+    assert "had changed" not in person.said

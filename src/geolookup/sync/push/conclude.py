@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from geolookup.model.fields import FIELD_NAMES
 from geolookup.model.types import Geolocation
 from geolookup.state.base.marks import Start
 from geolookup.state.edits.outbox.kept import NAMED, OPEN, Kept
@@ -20,6 +21,8 @@ from geolookup.state.edits.places.reconcile import Hold, taken_along
 from geolookup.state.generations.cache import digest
 from geolookup.sync.push.storing import learn_all, note_exact, words_of_forms
 from geolookup.sync.push.telling import Names, why_held, why_missing, words_of
+
+_MOST_NAMED = 5
 
 
 @dataclass(slots=True, kw_only=True)
@@ -102,6 +105,7 @@ class _Conclusion:
         for place in found.places:
             self._write(known[place.id], place, found.held.get(place.id), start.mark.counter)
             self._tell_back(known[place.id], place)
+        self._warn_of_reverts(found.places)
         self._note_twins(found)
         if asked_freely:
             self._tell_late()
@@ -216,6 +220,39 @@ class _Conclusion:
                 command = f"geolookup custom rename {number} {shlex.quote(site)}"
                 words += f". If {number}, which is equal, is the same: `{command}`"
             self._tell(kept.place.id, kept.shown, words)
+
+    def _warn_of_reverts(self, places: Collection[Place]) -> None:
+        """Warn of edits that a list has shown, and that this one shows to be undone: somebody undid them, or the
+        service is as it was before them.
+        """
+        found = []
+        for place in places:
+            kept, now = self._known[place.id], place.baseline
+            was = kept.place.baseline
+            if kept.rows or kept.place.requests or was is None or now is None or was == now:
+                continue
+            before: dict[int, Any] = {}
+            gave: dict[Any, bool] = {}
+            for row in self._outbox.where("locid = ? AND state = ?", (place.id, State.DONE)):
+                base = row.intent.base
+                before |= {at: base.values[at] for at in row.intent.touched} if base is not None else {}
+                gave |= dict.fromkeys(row.intent.takes, False) | ({row.intent.new: True} if row.intent.new else {})
+            sides = zip(FIELD_NAMES, was.values, now.values, strict=True)
+            undone = [
+                f"{name} {theirs!r} instead of {ours!r}"
+                for at, (name, ours, theirs) in enumerate(sides)
+                if ours != theirs and at in before and before[at] == theirs
+            ]
+            undone += [f"without {block}" for block in in_order(was.blocks - now.blocks) if gave.get(block)]
+            undone += [f"with {block}" for block in in_order(now.blocks - was.blocks) if gave.get(block) is False]
+            if undone:
+                found.append(f"{self._names.of(replace(kept, place=place))}: {', '.join(undone)}")
+        if found:
+            more = f", and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+            self.findings.warnings.append(
+                f"the service has again what edits from here had changed: {'; '.join(found[:_MOST_NAMED])}{more}. "
+                "Somebody undid them, or it was put back to an earlier state"
+            )
 
     def _tell_again(self, over: list[Kept]) -> None:
         """Tell that something is there again which was over, and may have been made anew since."""

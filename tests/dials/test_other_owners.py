@@ -527,3 +527,17 @@ def test_what_a_colleague_makes_anew_after_a_delete_whose_answer_was_lost_is_ask
     person("push")
     person.pushes_for_all_to_see()
     assert person.there == ({} if choice == "adopt" else {-2: ("Berlin", ["10.1.0.0"])})
+
+
+@pytest.mark.parametrize("blocks", [("10.1.0.0/24",), ("10.1.0.0/24", "10.2.0.0/24")])
+def test_the_blocks_of_a_colleagues_geolocation_that_is_deleted_pass_to_a_new_one_in_the_same_push(
+    person: Person, blocks: tuple[str, ...]
+) -> None:
+    ends = [(block.removesuffix("/24"), block.removesuffix("0/24") + "255") for block in blocks]
+    person.upstream.colleague_creates({**ELSEWHERE, "region": "", **BERLIN}, ends, who="colleague")
+    settle()
+    person("sync")
+    person("custom", "delete", -1)
+    person.creates(*blocks, city="Ulm", latitude=48.4)
+    person("push")
+    assert person.there == {-2: ("Ulm", [block.removesuffix("/24") for block in blocks])}

@@ -568,6 +568,8 @@ class Courier:
                     f"push {row.operation}", str(row.state), locid=row.locid, before=row.base,
                     after={"edit": row.id, "reason": words, "locid": place.number, "payload": row.payload},
                 )  # fmt: skip
+        if job.kept.place.id != kept.place.id:  # it was deleted: what gets its number is another
+            self._handover.forget(kept.place.id)
         self._note_handover(job)
 
     # Answers

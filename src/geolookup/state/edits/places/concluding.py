@@ -77,8 +77,8 @@ def concluded(
     had_numbers = {place.id for place in places if place.number is not None}
     owners = owners_of((*places, *waiting), listed)
     matching = Matching(listed, mark or listed.__getitem__, before, forms, denied or {}, was=was or {}, owners=owners)
-    places = numbered_anew(places, matching)
     matching.taken |= {place.number for place in waiting if place.number is not None}
+    places = numbered_anew(places, matching)
     unproved = (place for place in waiting if not is_as_sent(place, listed.get(place.number or 0)))
     matching.pending += [
         each.values

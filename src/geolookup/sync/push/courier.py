@@ -221,7 +221,7 @@ class Courier:
     def _read_list(self, *, freely: bool) -> None:
         """Read a complete list, and hold every place against it."""
         self._report.requests += 1
-        self.unmodified = None
+        self._must_list, self.unmodified = self._must_list and not freely, None
         try:
             lost = any(
                 each.creating and not each.creating.known for each in (job.kept.place for job in self._jobs.values())
@@ -294,7 +294,6 @@ class Courier:
             self._send()
             return True
         if self._must_list:
-            self._must_list = False
             self._read_list(freely=True)
             return True
         if not (ready := self._ready()):

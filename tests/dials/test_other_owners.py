@@ -541,3 +541,28 @@ def test_the_blocks_of_a_colleagues_geolocation_that_is_deleted_pass_to_a_new_on
     person.creates(*blocks, city="Ulm", latitude=48.4)
     person("push")
     assert person.there == {-2: ("Ulm", [block.removesuffix("/24") for block in blocks])}
+
+
+@pytest.mark.parametrize("choice", ["adopt", "drop"])
+def test_a_create_waits_if_somebody_made_something_with_its_block_in_its_town(person: Person, choice: str) -> None:
+    person("sync")
+    person.creates("10.1.0.0/24", "10.2.0.0/24")
+    theirs = {**ELSEWHERE, "region": "", **BERLIN, "areacode": "040"}
+    person.upstream.colleague_creates(theirs, [("10.1.0.0", "10.1.0.255")], who="colleague")
+    person("push", exits=3)
+    assert "`geolookup outbox adopt 1 -1` says that -1 is it" in person.said
+    assert "retry" not in person.said  # which would be refused
+    person("outbox", choice, 1, *([-1] if choice == "adopt" else []))
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.2.0.0"] if choice == "adopt" else ["10.1.0.0"])}
+    assert person.upstream.places[-1].as_fields()["areacode"] == "040"
+
+
+def test_a_create_in_another_town_than_what_has_its_block_is_made_without_that(person: Person) -> None:
+    person("sync")
+    person.creates("10.1.0.0/24", city="Ulm", latitude=48.4)
+    theirs = {**ELSEWHERE, "region": "", **BERLIN}
+    person.upstream.colleague_creates(theirs, [("10.1.0.0", "10.1.0.255")], who="colleague")
+    person("push", exits=3)
+    assert "-1 (Berlin, DE with 10.1.0.0-10.1.0.255) has the block" in person.said
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"]), -2: ("Ulm", [])}

@@ -101,15 +101,7 @@ class Matching:
                     return number
         if place.intents or place.requests:
             return None
-        was, listed = [*place.was()], self.listed
-        alike = [
-            number
-            for number in self.may_be(place)
-            if any(
-                self.forms.identical(each.values, listed[number].values) and each.blocks & listed[number].blocks
-                for each in was
-            )
-        ]
+        alike = self.sharing(place, place.was())
         return alike[0] if len(alike) == 1 else None
 
     def may_be(self, place: Place) -> list[int]:
@@ -119,6 +111,17 @@ class Matching:
             for content in dict.fromkeys(place.was())
             for number in self._free(self.forms.cell(content.values))
             if self.listed[number] == content or content.blocks & self.listed[number].blocks
+        }
+        return [each for each in found if each not in self.taken and not self.is_ruled_out(place, each)]
+
+    def sharing(self, place: Place, contents: Iterable[Content]) -> list[int]:
+        """The numbers of what is nobody's, in the town of what a place may be, and has a block of that."""
+        found = {
+            number: None
+            for content in dict.fromkeys(contents)
+            for number in self._free(self.forms.cell(content.values))
+            if content.blocks & self.listed[number].blocks
+            and self.forms.identical(content.values, self.listed[number].values)
         }
         return [each for each in found if each not in self.taken and not self.is_ruled_out(place, each)]
 
@@ -177,9 +180,8 @@ def numbered_anew(places: Sequence[Place], matching: Matching) -> list[Place]:
             each
             for was in ours[number]
             if was.blocks and was.values != listed[number].values
-            for each in matching.may_be(place)
+            for each in matching.sharing(place, [was])
             if was.blocks <= listed[each].blocks and not is_so(each) and each != number
-            if matching.forms.identical(was.values, listed[each].values)
         }
 
     found = []
@@ -352,17 +354,20 @@ class _Creates:
             self.found[place.id] = replace(place, number=None, lost=place.number or place.lost, requests=said_yes)
 
     def of_another_copy(self, place: Place) -> list[int]:
-        """The numbers of what another copy of these edits may have made, for a create that was never sent from here."""
+        """The numbers of what another copy of these edits may have made, for a create that was never sent from here.
+
+        Else, of what is in its town and has a block of it: somebody has made it, or the service would refuse the block.
+        """
         matching = self.matching
         former = [matching.was[place.id]] if place.id in matching.was else []
         given = {intent.new for intent in place.intents}.union(*(each.blocks for each in former))
         contents = (*states(place.intents, None), *former)
-        return [
+        made = [
             number
             for sent in dict.fromkeys(each.values for each in contents if place.id in matching.before)
             for number in matching.made(place, sent, given, matching.forms.same)
-            if not matching.is_pending(number)
-        ]
+        ] or matching.sharing(place, contents)
+        return [number for number in made if not matching.is_pending(number)]
 
 
 def _may_be_stored(place: Place, content: Content, forms: Forms) -> bool:

@@ -72,3 +72,17 @@ def test_a_site_that_has_another_number_and_gave_away_a_block_keeps_its_name(per
     person("sync")
     listed = {each["site"]: each["locid"] for each in json.loads(person("custom", "list", "--json"))}
     assert listed == {"Berlin": -2, "Munich": -1}
+
+
+def test_the_history_names_what_a_line_is_about_and_not_what_has_its_number_now(person: Person) -> None:
+    person.upstream.dials = Dials(reuse=True)
+    for name in ("One", "Two"):
+        person("custom", "create", name, *(f"--{key}={value}" for key, value in BERLIN.items()))
+        person.pushes_for_all_to_see()
+        if name == "One":
+            person("custom", "delete", "One")
+            person.pushes_for_all_to_see()
+    lines = [line.split("\t") for line in person("history").splitlines()]
+    assert [(line[1], line[6:]) for line in lines if line[1] in ("create", "delete")] == [
+        ("create", ["One"]), ("delete", ["One"]), ("create", ["Two"]),
+    ]  # fmt: skip

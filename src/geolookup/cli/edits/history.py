@@ -55,7 +55,8 @@ def history(
     names = editor.site_names()
     with output.table("when", "what", "locid", "outcome", "who", "from", "site") as row:
         for line in lines:
-            site = vrf_place(line) or names.get(line["locid"], "")
+            place = line["locid"] if line["place"] is None else line["place"]  # its number may be another one's by now
+            site = vrf_place(line) or names.get(place, "")
             who = (line["outcome"], line["who"] or "", line["via"] or "", site)
             row(shown(line["at"]), line["what"], "" if line["locid"] is None else str(line["locid"]), *who)
 

@@ -716,3 +716,45 @@ def test_what_has_one_block_and_one_coordinate_of_a_place_in_another_town_is_not
     person("push", exits=3)
     assert "the service has given the number -1 to something else" in person.said
     assert person.upstream.places == {-1: new}
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["the same", "another"])
+def test_a_deletion_and_a_create_without_answers_that_got_one_number_are_both_done(
+    person: Person, *, again: bool
+) -> None:
+    person.upstream.dials = Dials(reuse=True)
+    locid = person.has("10.1.0.0/24")
+    person("custom", "delete", locid)
+    person.creates("10.1.0.0/24" if again else "10.3.0.0/24", **({} if again else {"postalcode": "10999"}))
+    person.upstream.faults = ["after", "after"]
+    person("push", exits=1)
+    settle()
+    person("push")
+    settle()
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0" if again else "10.3.0.0"])}
+    assert json.loads(person("outbox", "list", "--json")) == []
+
+
+@pytest.mark.parametrize("choice", ["adopt", "retry", "drop"])
+@pytest.mark.parametrize("blocks", [frozenset(), frozenset({("10.1.0.0", "10.1.0.255"), ("10.7.0.0", "10.7.0.255")})])
+def test_a_new_owner_in_the_town_of_what_was_deleted_is_deleted_only_if_a_person_says_that_it_is_that(
+    person: Person, blocks: frozenset[tuple[str, str]], choice: str
+) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    new = replace(changed(person.upstream.places[-1], postalcode="10999"), blocks=blocks)
+    person("custom", "delete", locid)
+    person("push")
+    person.upstream.fail_over({-1: new})
+    settle()
+    person("sync", exits=3)
+    assert "the service has something new that may be" in person.said
+    if blocks:
+        assert person.looks_up("10.7.0.1") == [-1]
+    number = json.loads(person("outbox", "list", "--json"))[0]["id"]
+    person("outbox", choice, number, *([-1] if choice == "adopt" else []))
+    person("push", exits=None)
+    if json.loads(person("outbox", "list", "--json")):  # it has a block that the person has not seen
+        person("outbox", "retry", number)
+        person("push")
+    assert person.upstream.places == ({} if choice == "adopt" else {-1: new})

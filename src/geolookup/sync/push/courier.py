@@ -534,7 +534,7 @@ class Courier:
     def _hold(self, ledger: Ledger, job: Job, hold: Hold, *, refused: Request | None = None) -> None:
         place = replace(job.kept.place, refused=refused or job.kept.place.refused)
         problem = why_held(replace(job.kept, place=place), hold, self._names)
-        if hold.reason in ("another", "gone") and place.number is not None:
+        if hold.reason in ("another", "gone", "unclear") and place.number is not None:
             place = place.unbound
         self._save(ledger, job, job.kept, place, problem, hold=hold)
         job.over = True

@@ -129,7 +129,7 @@ def concluded(
             case Hold() as hold:
                 also = holders(place.refused, listed) if hold.reason == "refused" else hold.also
                 held[place.id] = replace(hold, theirs=shown if hold.theirs is not None else None, also=also)
-                if hold.reason in ("another", "gone") and place.number is not None:
+                if hold.reason in ("another", "gone", "unclear") and place.number is not None:
                     place = place.unbound
                 elif shown is not None and not look.another:  # until a person decides, the rest is as it is there
                     place = over(place, shown)

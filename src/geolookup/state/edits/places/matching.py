@@ -438,13 +438,17 @@ def _is_looked_for(place: Place, matching: Matching) -> bool:
 
 
 def _was_deleted(place: Place, lost: Iterable[Place], matching: Matching) -> bool:
-    """True if a create was answered with the number of a place, which shows just what that create sent by now."""
+    """True if the number of a place shows just what a create sent that may have been given it since: that was answered
+    with it, or a deletion of the place was sent.
+    """
     there = None if place.number is None else matching.listed.get(place.number)
+    may_be_gone = any(each.what == "delete" for each in place.requests)
     return (
         there is not None
         and there not in {*latest(place)}
         and any(
-            _create(each).misnamed and there.values in _sent(each) and there.blocks <= _blocks(each) for each in lost
+            (may_be_gone or _create(each).misnamed) and there.values in _sent(each) and there.blocks <= _blocks(each)
+            for each in lost
         )
     )
 

@@ -100,7 +100,9 @@ def reconcile(place: Place, look: Look) -> Decision:
     wanted = meant(place, theirs)
     # Else an edit that somebody took back would be sent again with the next; what shall go may lack anything.
     if place.deleted or (wanted is not None and lacking(place, theirs)):
-        return Hold("not shown", theirs, _number(place)) if look.conclusive else Wait("conclusive")
+        # What is not as it was when it was deleted may be a new one that was given its number.
+        reason: Reason = "unclear" if place.deleted and theirs not in place.was() else "not shown"
+        return Hold(reason, theirs, _number(place)) if look.conclusive else Wait("conclusive")
     if others_missing(place, theirs):
         return Hold("doubted", theirs, _number(place)) if look.conclusive else Wait("conclusive")
     if theirs == wanted and not taken_along(place, theirs):

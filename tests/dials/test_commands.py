@@ -557,7 +557,7 @@ def test_of_a_site_without_blocks_that_has_another_number_the_equal_one_is_named
     settle()
     person("sync", exits=3)
     assert "Bonn office (-1) is gone from the service" in person.said
-    assert "If -7, which is equal, is the same: `geolookup custom rename -7 'Bonn office'`" in person.said
+    assert "If -7 (Bonn, DE) is the same: `geolookup custom rename -7 'Bonn office'`" in person.said
     person("custom", "rename", "-7", "Bonn office")
     person("custom", "list")
     assert "Bonn office" in next(line for line in person.said.splitlines() if line.startswith("-7"))

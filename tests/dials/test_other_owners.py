@@ -566,3 +566,25 @@ def test_a_create_in_another_town_than_what_has_its_block_is_made_without_that(p
     person("push", exits=3)
     assert "-1 (Berlin, DE with 10.1.0.0-10.1.0.255) has the block" in person.said
     assert person.there == {-1: ("Berlin", ["10.1.0.0"]), -2: ("Ulm", [])}
+
+
+@pytest.mark.parametrize("wide", [("10.1.0.0", "10.1.1.255"), ("10.1.0.0", "10.1.0.127")], ids=["widened", "narrowed"])
+@pytest.mark.parametrize("edit", [(), ("--areacode", "9")], ids=["no edit", "an edit waits"])
+def test_a_place_of_which_somebody_widened_or_narrowed_the_only_block_is_itself(
+    person: Person, edit: tuple[str, ...], wide: tuple[str, str]
+) -> None:
+    person("custom", "create", "X", "--block", "10.1.0.0/24", *(f"--{key}={value}" for key, value in BERLIN.items()))
+    person.pushes_for_all_to_see()
+    if edit:
+        person("custom", "update", "X", *edit)
+    place = Place(person.upstream.places[-1].fields, frozenset({wide}))
+    person.upstream.colleague_changes(-1, place, who="colleague")
+    settle()
+    person("refresh")
+    assert "gone" not in person.said
+    assert "had changed" not in person.said
+    settle()
+    person("refresh")
+    answer = json.loads(person("lookup", "10.1.0.1", "--format", "ndjson"))
+    assert (answer["site"], answer["areacode"]) == ("X", "9" if edit else "")
+    assert person.upstream.places[-1].blocks == {wide}

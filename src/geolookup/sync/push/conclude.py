@@ -207,7 +207,11 @@ class _Conclusion:
             content: number for number, content in self._contents.items() if content in gone
         }
         for kept in ended:
-            who, site, number = self._names.of(kept), self._names.site(kept), equal.get(kept.place.shown)
+            who, site, number = (
+                self._names.of(kept),
+                self._names.site(kept),
+                equal.get(kept.place.shown, kept.place.number),
+            )
             words = (
                 f"{who} is gone from the service, and from lookups: somebody deleted it, or gave its number to "
                 "something else. If the service has it again, it has its name again; `geolookup custom apply --keep "
@@ -216,9 +220,9 @@ class _Conclusion:
             if site is None:
                 self.findings.warnings.append(words)
                 continue
-            if number is not None and self._names.is_free(number, kept):
+            if number is not None and number in self._contents and self._names.is_free(number, kept):
                 command = f"geolookup custom rename {number} {shlex.quote(site)}"
-                words += f". If {number}, which is equal, is the same: `{command}`"
+                words += f". If {number} ({words_of(self._contents[number])}) is the same: `{command}`"
             self._tell(kept.place.id, kept.shown, words)
 
     def _warn_of_reverts(self, places: Collection[Place]) -> None:
@@ -243,7 +247,9 @@ class _Conclusion:
                 for at, (name, ours, theirs) in enumerate(sides)
                 if ours != theirs and at in before and before[at] == theirs
             ]
-            undone += [f"without {block}" for block in in_order(was.blocks - now.blocks) if gave.get(block)]
+            # A block that was widened, or is in parts, is nothing undone.
+            lost = {block for block in was.blocks - now.blocks if not self._forms.overlap([block], now.blocks)}
+            undone += [f"without {block}" for block in in_order(frozenset(lost)) if gave.get(block)]
             undone += [f"with {block}" for block in in_order(now.blocks - was.blocks) if gave.get(block) is False]
             if undone:
                 found.append(f"{self._names.of(replace(kept, place=place))}: {', '.join(undone)}")

@@ -1,7 +1,7 @@
 """A small world that is played exhaustively: a service, its network, colleagues, and a person's places."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -50,6 +50,9 @@ class Exact(Forms):
 
     def cell(self, values: Values) -> None:
         return None
+
+    def overlap(self, some: Iterable[Any], others: Collection[Any]) -> bool:
+        return not {*some}.isdisjoint(others)
 
     def near(self, values: Values) -> tuple[None]:
         return (None,)

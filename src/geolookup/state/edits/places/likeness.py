@@ -160,6 +160,14 @@ class Forms:
         where = all(one[at] is not None and one[at] == other[at] for at in _DEGREES)
         return where or bool(one[_CITY] and one[_CITY] == other[_CITY])
 
+    def overlap(self, some: Iterable[Any], others: Collection[Any]) -> bool:
+        """True if a block of one has an address of a block of the other."""
+        return any(
+            one.family == other.family and one.first <= other.last and other.first <= one.last
+            for one in some
+            for other in others
+        )
+
     def meant(self, sent: Values, found: Values) -> bool:
         """True if what was found has the city, or is where what was sent is."""
         ours, theirs = folded(sent[_CITY]), folded(found[_CITY])

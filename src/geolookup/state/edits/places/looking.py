@@ -15,7 +15,8 @@ def is_another(place: Place, content: Content, forms: Forms) -> bool:
     """True if what a number shows is something else than this place was, or was asked to be.
 
     It shares no block with it or, if one of the two has none, not its country, city and coordinates: what has blocks is
-    held against what the place had last. Who has but some of its blocks, and has never had its city or a coordinate,
+    held against what the place had last. What is equal to it in all fields is it, too, if a block was widened or
+    narrowed. Who has but some of its blocks, and has never had its city or a coordinate,
     may have taken these over: those of a moment between two requests are some, or none after a delete-all of ours.
     """
     whole = {each.blocks for each in (place.baseline, place.acknowledged) if each is not None}
@@ -23,6 +24,8 @@ def is_another(place: Place, content: Content, forms: Forms) -> bool:
     shared = {each.blocks & content.blocks for each in was} - {frozenset()}
     is_between = shared or (not content.blocks and owed_blocks(place))
     if shared & whole or (is_between and any(forms.akin(each.values, content.values) for each in was)):
+        return False
+    if any(each.values == content.values and forms.overlap(each.blocks, content.blocks) for each in was):
         return False
     bare = (each for each in latest(place) if not each.blocks) if content.blocks else was
     return not any(forms.identical(each.values, content.values) for each in bare)

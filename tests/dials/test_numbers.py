@@ -758,3 +758,24 @@ def test_a_new_owner_in_the_town_of_what_was_deleted_is_deleted_only_if_a_person
         person("outbox", "retry", number)
         person("push")
     assert person.upstream.places == ({} if choice == "adopt" else {-1: new})
+
+
+@pytest.mark.parametrize("how", ["undo", "create"])
+def test_a_place_that_is_made_again_and_gets_the_number_of_the_deleted_one_is_not_that(
+    person: Person, how: str
+) -> None:
+    person.upstream.dials = Dials(reuse=True)
+    locid = person.has("10.1.0.0/24")
+    person("custom", "delete", locid)
+    person("refresh")
+    settle()
+    if how == "undo":
+        person("custom", "undo", "--run")
+    else:
+        person.creates("10.1.0.0/24")
+    person("refresh")
+    settle()
+    person("refresh")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
+    assert person.looks_up("10.1.0.1") == [-1]
+    assert json.loads(person("outbox", "list", "--json")) == []

@@ -90,6 +90,7 @@ def concluded(
     known = [place for place in waiting if all(each.known for each in place.requests if each.what == "create")]
     twins = twins_of([*bound, *known], matching)
     numbers = {place.number for place in (*bound, *waiting) if place.number is not None}
+    living = {place.number for place in (*bound, *waiting) if not place.deleted}
     of_waiting = {content for place in waiting for content in place.was()}
     found, ended = [], []
     undecided = {place.id for place in waiting if is_of_others(place, listed.get(place.number or 0), owners)}
@@ -116,7 +117,8 @@ def concluded(
             place = replace(place, number=moved, lost=None, refused=None)
             matching.taken.add(moved)
         number = place.number if place.number is not None or place.lost in numbers else place.lost
-        shown = None if number is None else listed.get(number)
+        given = place.deleted and number in living  # to another place of ours
+        shown = None if number is None or given else listed.get(number)
         look = look_at(place, shown, forms, conclusive=True, owners=owners)
         if place.refused is not None and not look.another and place.refused.is_done(look.content):
             place = replace(place, refused=None)  # somebody else did it

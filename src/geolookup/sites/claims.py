@@ -134,6 +134,7 @@ class Claims:
         return not (self._free[locid].ipblocks or (sites[0].unsaid and locid in self._named))
 
     def _may_take(self, site: Site, locid: int) -> bool:
+        """False of a site that others deleted and a geolocation of another town: that is somebody else's."""
         has = self._free[locid].fields()
         return site.name not in self._gone or all(has[name] == site.fields[name] for name in ("country", "city"))
 

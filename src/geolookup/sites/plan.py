@@ -330,10 +330,10 @@ class _Planner:
         known = {name: locid for name, locid in had.items() if locid in layer or locid in deleted}
         for site in sites:
             if had.get(site.name) in self._bound and site.name not in known.keys() | self._takes.keys():
-                new = shlex.quote(f"{site.name}=new")
+                take = shlex.quote(f"{site.name}=new")
                 told = (
                     f"it is geolocation {had[site.name]}, which the newest list does not show, or not so that it can "
-                    f"be read: `geolookup sync` until it does; --take {new} makes a new one"
+                    f"be read: `geolookup sync` until it does; --take {take} makes a new one"
                 )
                 self._bad.add(site.where.problem("what there is of it is not known", told, "name"))
         # A site that others deleted takes over nothing of theirs, unless a person says so: it is asked first.

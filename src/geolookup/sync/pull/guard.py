@@ -70,10 +70,11 @@ def _compare(pull: Pull, baseline: Baseline, candidate: Candidate, staged: Stage
         report.difference = difference
     if lost := _lost(before, after, gone, report):
         shown = "; ".join(f"{place.place_text()} ({place.locid})" for place in lost[:20])
-        they, are = ("geolocation is", "was") if len(lost) == 1 else ("geolocations are", "were")
+        one = len(lost) == 1
+        they, are, them = ("geolocation is", "was", "it") if one else ("geolocations are", "were", "them")
         report.warnings.append(
             f"{len(lost)} custom {they} gone, and {are} not deleted here: {shown}{'; …' if len(lost) > 20 else ''}. "
-            "Somebody deleted them at the service; `geolookup custom create` makes one anew"
+            f"Somebody deleted {them} at the service; `geolookup custom create` makes one anew"
         )
     return reasons_to_hold(
         pull.settings,

@@ -96,7 +96,7 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
         case "drop":
             theirs = hold.theirs if hold.reason == "doubted" else None  # else there is nothing, or another's
             if theirs is None:
-                return Place(id=place.id)  # a person says so, whatever copy of the edits was put back
+                return Place(id=place.id)  # given up: nothing of it is in doubt any more
             missing = others_missing(place, theirs)  # none are, unless a removal may be half done
             back = (missing | taken_by(place.in_doubt)) - theirs.blocks if missing else missing
             baseline = replace(theirs, blocks=theirs.blocks | back)

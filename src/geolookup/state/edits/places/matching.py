@@ -112,7 +112,7 @@ class Matching:
             for number in self._free(self.forms.cell(content.values))
             if self.listed[number] == content or content.blocks & self.listed[number].blocks
         }
-        return [each for each in found if each not in self.taken and not self.is_ruled_out(place, each)]
+        return self._of_nobody(place, found)
 
     def sharing(self, place: Place, contents: Iterable[Content]) -> list[int]:
         """The numbers of what is nobody's, in the town of what a place may be, and has a block of that."""
@@ -123,7 +123,11 @@ class Matching:
             if content.blocks & self.listed[number].blocks
             and self.forms.identical(content.values, self.listed[number].values)
         }
-        return [each for each in found if each not in self.taken and not self.is_ruled_out(place, each)]
+        return self._of_nobody(place, found)
+
+    def _of_nobody(self, place: Place, numbers: Iterable[int]) -> list[int]:
+        """Those that are no other place's, and that this one may be."""
+        return [each for each in numbers if each not in self.taken and not self.is_ruled_out(place, each)]
 
     def note_edited(self, place: Place) -> None:
         """Note a place that a list brought and a person edited: it is looked for wherever it is since."""

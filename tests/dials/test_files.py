@@ -88,6 +88,36 @@ def test_a_copy_of_a_state_that_was_put_back_at_its_place_is_warned_of_and_a_res
     assert "copied here" not in person.said
 
 
+def test_edits_of_a_copy_of_the_state_that_are_put_here_by_hand_are_refused_though_they_are_newer(
+    person: Person, home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person.has("10.1.0.0/24")
+    copy = tmp_path / "copy"
+    shutil.copytree(home, copy)
+    person.creates("10.2.0.0/24", city="Bonn")
+    monkeypatch.setenv("GEOLOOKUP_HOME", str(copy))
+    for block, city in (("10.3.0.0/24", "Jena"), ("10.4.0.0/24", "Ulm")):
+        person.creates(block, city=city)
+        person("push", exits=None)
+    monkeypatch.setenv("GEOLOOKUP_HOME", home)
+    (Path(home) / "edits.db").write_bytes((copy / "edits.db").read_bytes())
+    for command in (("sync",), ("push",), ("custom", "list"), ("custom", "undo", "--run"), ("verify",)):
+        person(*command, exits=1)
+        assert "an older copy, or that of another state, was put in its place" in person.said
+    assert sorted(city for city, _ in person.there.values()) == ["Berlin", "Jena", "Ulm"]
+    person("outbox", "restore", exits=3)  # names what only the other has
+    person("push", exits=None)
+    assert sorted(city for city, _ in person.there.values()) == ["Berlin", "Bonn", "Jena", "Ulm"]
+    settle()
+    person("sync")
+    # A person may have it all the same.
+    (Path(home) / "edits.db").write_bytes((copy / "edits.db").read_bytes())
+    person("outbox", "restore", Path(home) / "edits.db", exits=None)
+    person("sync")
+    person("push")
+    assert len(person.there) == 4
+
+
 @pytest.mark.parametrize("how", ["--empty", "backup"])
 def test_a_restore_names_the_places_of_vrfs_that_lookups_lose(
     person: Person, home: str, tmp_path: Path, how: str

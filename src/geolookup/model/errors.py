@@ -17,7 +17,7 @@
     ├── StateError                the state directory cannot do what was asked
     │   ├── NoStateError              nothing has been published there yet
     │   ├── StateDamagedError         CURRENT, a generation or edits.db is not what was written
-    │   │   └── EditsDamagedError         edits.db is damaged, gone or has gone back
+    │   │   └── EditsDamagedError         edits.db is damaged, gone or lacks what was published
     │   ├── StateTooNewError          a format's version is not ours
     │   ├── StateBusyError            another run holds the lock
     │   ├── UnknownGenerationError    the generation is not kept
@@ -137,7 +137,7 @@ class StateDamagedError(StateError):
 
 
 class EditsDamagedError(StateDamagedError):
-    """edits.db is not what was written, is gone, or is older than what was published: names the command that helps."""
+    """edits.db is not what was written, is gone, or lacks what was published: names the command that helps."""
 
 
 class StateTooNewError(StateError):

@@ -77,7 +77,7 @@ class Editor:
 
         :raises EditError: if another task of this thread is in a transaction
         :raises StateBusyError: if another process has been publishing for ten seconds
-        :raises EditsDamagedError: if edits.db is damaged, gone, or older than what was published or pushed from it
+        :raises EditsDamagedError: if edits.db is damaged, gone, or lacks what was published or pushed from it
         """
         with self._sessions.transaction():
             yield self

@@ -16,7 +16,7 @@ from geolookup.state.base.current import Current
 from geolookup.state.base.signals import Terminated, terminate
 from geolookup.state.base.sqlite import RUN_WAIT_S
 from geolookup.state.edits.layer import Laid
-from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.outbox.outbox import Newest, Outbox
 from geolookup.state.edits.session import EditSession, Left, Lists
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.locks import PUBLISH_WAIT_S
@@ -120,7 +120,7 @@ class Sessions:
         :raises EditError: if another task of this thread is in a transaction
         :raises NoStateError: if nothing has been published
         :raises StateBusyError: if another process has been publishing for ten seconds
-        :raises EditsDamagedError: if edits.db is damaged, gone, or older than what was published or pushed from it
+        :raises EditsDamagedError: if edits.db is damaged, gone, or lacks what was published or pushed from it
         """
         if (outer := self._session) is not None:
             yield outer  # a transaction inside another is part of it
@@ -134,17 +134,17 @@ class Sessions:
             require_own(current)
             with contextlib.ExitStack() as whole:
                 with directory.edits.transaction(
-                    wait_s=RUN_WAIT_S if wait else 0.0, may_be_new=not (current.edits or current.pushed)
+                    wait_s=RUN_WAIT_S if wait else 0.0, may_be_new=not current.had_edits
                 ) as database:
                     with self._entered(self._begin(database, current), is_kept=True) as session:
                         yield session
-                    head, (layer, names) = session.outbox.head, session.left()
+                    (layer, names), newest = session.left(), session.outbox.newest
                     vrfs = bool(session.vrfs.touched) or not session.changed or current.recovered is not None
                     whole.enter_context(_uninterrupted())  # what is committed is published, too
                 is_edit = session.changed or bool(session.vrfs.touched)
-                if is_new := is_edit or head != current.edits:  # the latter if an earlier publish failed
+                if is_new := is_edit or newest.edits != current.edits:  # the latter if an earlier publish failed
                     kept = "the edit is" if is_edit else "an earlier edit is"
-                    self._publish(publish, head, layer, names, vrfs=vrfs, kept=kept)
+                    self._publish(publish, newest, layer, names, vrfs=vrfs, kept=kept)
             if is_new and wait:  # a question that catches up waits for nothing
                 self._back_up()
 
@@ -161,7 +161,7 @@ class Sessions:
         """
         if self._session is None and self._directory.edits.exists():
             with self._directory.locks.publish():
-                self._directory.edits.back_up_if_newer()
+                self._directory.edits.back_up_if_newer(self._directory.named_current())
 
     def edit(self, change: Callable[Concatenate[EditSession, _P], _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """One change in a `transaction`."""
@@ -221,8 +221,8 @@ class Sessions:
 
     def _begin(self, database: Connection, current: Current) -> EditSession:
         session = EditSession(database, current, self._lists, self._left)
-        if session.outbox.head < current.edits or session.outbox.counter < current.pushed:
-            raise self._directory.edits.gone_back()
+        if not session.outbox.follows(current):
+            raise self._directory.edits.not_that()
         return session
 
     def _keep(self, session: EditSession, current: Current) -> None:
@@ -236,7 +236,7 @@ class Sessions:
             # CURRENT first: edits that are newer than it are laid over it, older ones might be there twice.
             current = self._directory.require_current()
             try:
-                self._directory.edits.require_present(edits=current.edits, counter=current.pushed)
+                self._directory.edits.require_present(current)
                 return look(current)
             except StateDamagedError:
                 # A publish may have removed the generation that was served a moment ago.
@@ -245,18 +245,24 @@ class Sessions:
         raise StateBusyError(f"{self._directory.home}: generations come and go faster than they can be read")
 
     def _publish(
-        self, publish: Publish, head: int, layer: dict[int, Laid], names: dict[int, Mapping[str, str]], *, vrfs: bool,
+        self,
+        publish: Publish,
+        newest: Newest,
+        layer: dict[int, Laid],
+        names: dict[int, Mapping[str, str]],
+        *,
+        vrfs: bool,
         kept: str,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """The edits are durable by now: should this fail, the next publish makes them visible."""
         try:
-            published = publish.edited(list(layer.values()), head, names, vrfs=vrfs)
+            published = publish.edited(list(layer.values()), newest, names, vrfs=vrfs)
         except StateError as error:
             publish.take_back()
             self._left, self.is_behind = None, True
             _log.warning("%s kept, but lookups will not see it until this is repaired: %s", kept, error)
             return
-        self._left, self.is_behind = Left(published, head, layer), False
+        self._left, self.is_behind = Left(published, newest.edits, layer), False
 
 
 def _here() -> _Here:

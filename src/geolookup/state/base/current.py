@@ -49,13 +49,15 @@ class Current:
     ``next_locid`` the next number for a place that has none of its own, 0 if none was ever given; ``vrfs`` the number
     of the file that lists the VRFs (see `state.base.vrfs`), 0 if there are none. ``recovered``
     says what was wrong if CURRENT itself could not be used. ``pushed`` is the counter of edits.db when the newest
-    push began (see `state.base.marks`): with ``edits`` it tells whether edits.db has gone back since.
+    push began (see `state.base.marks`), and ``line`` the newest line of its history, as `Outbox.line` has it: with
+    ``edits`` they tell whether edits.db has gone back since, or is another state's.
     """
 
     __slots__ = (
         "checked_at",
         "edits",
         "generation",
+        "line",
         "newest",
         "newest_snapshot",
         "next_locid",
@@ -93,6 +95,7 @@ class Current:
         next_locid: int = 0,
         recovered: "str | None" = None,
         pushed: int = 0,
+        line: str = "",
         vrfs: int = 0,
     ) -> None:
         self.sequence = sequence
@@ -112,6 +115,7 @@ class Current:
         self.next_locid = next_locid
         self.recovered = recovered
         self.pushed = pushed
+        self.line = line
         self.vrfs = vrfs
 
     def replace(self, **changes: "Any") -> "Current":
@@ -153,6 +157,11 @@ class Current:
         return min(found, default=None) or self.published.get("dated")
 
     @property
+    def had_edits(self) -> bool:
+        """True if anything was ever published or pushed from edits.db: then there must be one."""
+        return bool(self.edits or self.pushed)
+
+    @property
     def is_embedded(self) -> bool:
         """True if the embedded default is all that answers: no sync confirms it."""
         return self.source == "bundled"
@@ -187,6 +196,7 @@ class Current:
             "pins": list(self.pins),
             "served": [list(step) for step in self.served],
             "pushed": self.pushed,
+            "line": self.line,
             "sources": list(self.sources),
             "newest_snapshot": self.newest_snapshot,
             "next_locid": self.next_locid,
@@ -314,6 +324,7 @@ def parse_current(data: bytes, path: str) -> Current:
             newest_snapshot=found["newest_snapshot"],
             next_locid=found["next_locid"],
             pushed=found["pushed"],
+            line=found.get("line", ""),
             vrfs=found.get("vrfs", 0),
         )
         if type(found["refused"]) is not list:
@@ -335,7 +346,13 @@ def parse_current(data: bytes, path: str) -> Current:
             raise ValueError("a number in it is not a counter")
         if current.newest < current.generation:
             raise ValueError("it serves a generation that was never committed")
-        texts = (current.published_at, current.checked_at, current.published["source"], current.published["digest"])
+        texts = (
+            current.published_at,
+            current.checked_at,
+            current.line,
+            current.published["source"],
+            current.published["digest"],
+        )
         moments = [since for _, since in current.served]
         if not all(type(text) is str for text in (*texts, *current.refused, *moments)):
             raise ValueError("a text in it is not text")

@@ -12,6 +12,7 @@ from geolookup.state.edits.layer import ABOVE, Laid, laid
 from geolookup.state.edits.names import SiteNames
 from geolookup.state.edits.outbox.kept import UNPROVED
 from geolookup.state.edits.outbox.ledger import Ledger
+from geolookup.state.edits.outbox.outbox import Newest
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.store import Edits
 from geolookup.state.edits.vrfs import VrfPlaces
@@ -42,14 +43,14 @@ class LocalEdits:
 
     def laid_over(
         self, custom: list[Geolocation], begun: Begun, *, wait_s: float = RUN_WAIT_S
-    ) -> tuple[dict[int, Laid], int, dict[int, Mapping[str, str]]]:
-        """A list's custom geolocations with the edits laid over them, the newest edit's number, and the names and time
+    ) -> tuple[dict[int, Laid], Newest, dict[int, Mapping[str, str]]]:
+        """A list's custom geolocations with the edits laid over them, the newest that is in it, and the names and time
         zones of sites by the locid of each.
         """
         return self.ask(
             lambda ledger: (
                 laid(ledger, custom, begun),
-                ledger.outbox.head,
+                ledger.outbox.newest,
                 SiteNames(ledger.database).of_numbers(),
             ),
             wait_s=wait_s,

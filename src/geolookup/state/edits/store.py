@@ -17,6 +17,7 @@ from geolookup.base.stamp import Stamp, stamp_of
 from geolookup.model.errors import EditsDamagedError, GeoLookupError, StateDamagedError, StateError, StateTooNewError
 from geolookup.state.base import files
 from geolookup.state.base.clock import now_text, wall
+from geolookup.state.base.current import Current
 from geolookup.state.base.marks import Mark, Start
 from geolookup.state.base.sqlite import (
     END_OF_INTEGERS,
@@ -211,15 +212,15 @@ class Edits:
                 raise damage from error
             raise
 
-    def check(self, *, edits: int = 0, counter: int = 0, in_order: bool = True, sealed: bool = False) -> None:
+    def check(self, current: Current | None = None, *, in_order: bool = True, sealed: bool = False) -> None:
         """Check the whole file, if there is one: by SQLite, and that each edit and place is what was written.
 
-        :param edits: the newest edit that was published; with ``counter`` as for `require_newest`
+        :param current: as for `require_newest`
         :param in_order: whether the counter of marks, which only rises, must be above those of its own edits
         :param sealed: whether every row must be as a transaction of ours left it
         :raises StateDamagedError: naming what it found, and what to do
         """
-        self.require_newest(edits=edits, counter=counter)
+        self.require_present(current)
         with self.reading() as database:
             if found := wrong_in(database):
                 raise self._damaged(f"is damaged ({found})")
@@ -230,6 +231,8 @@ class Edits:
                 raise self._to_go_on(what)
             if sealed and not seal.is_whole(database):
                 raise self._to_go_on(_CHANGED)
+            if current is not None and not outbox.follows(current):
+                raise self.not_that()
 
     def is_ours(self) -> bool:
         """Tell whether a release made the file: another program's would lose the edits if it were put in its place.
@@ -259,32 +262,31 @@ class Edits:
         )
         return EditsDamagedError(f"{self.path}: {what}. {advice}")
 
-    def require_newest(self, *, edits: int, counter: int) -> None:
-        """Refuse a file that has gone back since something was published or pushed from it, or is not there any more.
+    def require_newest(self, current: Current | None) -> None:
+        """Refuse a file that CURRENT, if there is one, was not published and pushed from, or only later.
 
-        :param edits: the newest edit that was published
-        :param counter: the counter when the newest push began
-        :raises EditsDamagedError: if it is older than that
+        :raises EditsDamagedError: if it has gone back since, is another state's, or is not there any more
         """
-        self.require_present(edits=edits, counter=counter)
-        if edits or counter:
+        self.require_present(current)
+        if current is not None and current.had_edits:
             with self.reading() as database:
-                outbox = Outbox(database)
-            if outbox.head < edits or outbox.counter < counter:
-                raise self.gone_back()
+                if not Outbox(database).follows(current):
+                    raise self.not_that()
 
-    def require_present(self, *, edits: int, counter: int) -> None:
+    def require_present(self, current: Current | None) -> None:
         """The first half of `require_newest`, without opening the file; new is what nothing was ever done with."""
-        if edits or counter:
+        if current is not None and current.had_edits:
             self._require_there()
 
     def _require_there(self) -> None:
         if not (self.exists() and os.path.getsize(self.path)):
             raise self._damaged("is empty or gone, though there were edits")
 
-    def gone_back(self) -> EditsDamagedError:
-        """The error of a file whose counters are below those that were published or pushed from it."""
-        return self._to_go_on("is older than what was published or pushed from it: an older copy was put in its place")
+    def not_that(self) -> EditsDamagedError:
+        """The error of a file that lacks what was published or pushed from here."""
+        return self._to_go_on(
+            "lacks what was published or pushed from it: an older copy, or that of another state, was put in its place"
+        )
 
     def backups(self) -> list[str]:
         """The paths of the backups, the newest first, of absent ones too."""
@@ -300,11 +302,10 @@ class Edits:
         if os.path.getsize(self.path) <= _SMALL_BYTES or _is_old(newest):
             self.back_up(move_on=_is_old(second))
 
-    def back_up_if_newer(self, *, edits: int = 0, counter: int = 0) -> None:
+    def back_up_if_newer(self, current: Current | None) -> None:
         """Back up unless the newest backup has every edit; a damaged file is not. Caller holds the publish lock.
 
-        :raises EditsDamagedError: if the file is damaged, or older than ``edits`` and ``counter`` of `require_newest`
-            say: the backups are as they were
+        :raises EditsDamagedError: if the file is damaged, or not that of ``current``: the backups are as they were
         """
         if not self.exists():
             return
@@ -312,7 +313,7 @@ class Edits:
         with contextlib.suppress(StateError):
             if newest.exists() and newest.head() == self.head():
                 return
-        self.check(edits=edits, counter=counter, sealed=True)
+        self.check(current, sealed=True)
         self.back_up()
 
     def head(self, *, wait_s: float = QUESTION_WAIT_S) -> int:

@@ -138,10 +138,9 @@ class StateDirectory:
     def check_edits(self, current: Current | None, *, sealed: bool = False) -> None:
         """Have edits.db checked against ``current``, what is served; ``sealed`` as for `Edits.check`.
 
-        :raises EditsDamagedError: if it is damaged, gone, or older than what was published or pushed from it
+        :raises EditsDamagedError: if it is damaged, gone, or lacks what was published or pushed from it
         """
-        edits, counter = (0, 0) if current is None else (current.edits, current.pushed)
-        self.edits.check(edits=edits, counter=counter, sealed=sealed)
+        self.edits.check(current, sealed=sealed)
 
     def custom_layer(self, generation: int, record: dict[str, Any], *, wait_s: float = RUN_WAIT_S) -> dict[int, Laid]:
         """The custom layer over a kept generation, with the local edits laid over it, as lookups see it.

@@ -30,6 +30,7 @@ from geolookup.state.base.parts import has_service, is_received
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.local import LocalEdits
 from geolookup.state.edits.names import facts_of_sites
+from geolookup.state.edits.outbox.outbox import Newest
 from geolookup.state.generations import retention
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.recovery import MEMORY, advanced, memory_text, remembered
@@ -40,11 +41,11 @@ from geolookup.state.publishing.vrfs import VrfLayers, Vrfs, VrfsOfEdits, remove
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """An overlay that was compiled under a temporary name; ``edits`` is the newest edit in it, ``at`` when it was."""
+    """An overlay that was compiled under a temporary name; ``newest`` is the newest edit in it, ``at`` when it was."""
 
     path: str
     record: dict[str, Any]
-    edits: int
+    newest: Newest
     at: str
 
 
@@ -146,17 +147,16 @@ class Publish:
         """
         if is_received(record):
             return self._stamped(generation)
-        if self.current is not None:
-            self.local.edits.require_newest(edits=self.current.edits, counter=self.current.pushed)
+        self.local.edits.require_newest(self.current)
         custom, sites = cache.named()
-        layer, edits, names = self.local.laid_over(custom, Begun.of(record))
-        return self.draft(generation, list(layer.values()), edits, record, {**facts_of_sites(sites), **names})
+        layer, newest, names = self.local.laid_over(custom, Begun.of(record))
+        return self.draft(generation, list(layer.values()), newest, record, {**facts_of_sites(sites), **names})
 
     def draft(
         self,
         generation: int,
         layer: list[Laid],
-        edits: int,
+        newest: Newest,
         record: dict[str, Any],
         names: Mapping[int, Mapping[str, str]],
     ) -> Draft:
@@ -167,12 +167,12 @@ class Publish:
             layer,
             generation=generation,
             sequence=self.sequence,
-            edits=edits,
+            edits=newest.edits,
             memory=memory_text(self.refused, self.pins, self.served),
             has_service=has_service(record),
             names=names,
         )
-        return Draft(path=path, record=record, edits=edits, at=now)
+        return Draft(path=path, record=record, newest=newest, at=now)
 
     def _stamped(self, generation: int) -> Draft:
         """The custom layer of a reader, which was compiled by its builder, as the overlay of ``generation``."""
@@ -186,7 +186,7 @@ class Publish:
         counts = header_of(path).counts
         segments = counts["segments_v4"] + counts["segments_v6"]
         record = {"bytes": size, "sha256": sha256, "locations": counts["locations"], "segments": segments}
-        return Draft(path=path, record=record, edits=0, at=now)
+        return Draft(path=path, record=record, newest=Newest(), at=now)
 
     def _overlay_of(self, generation: int) -> tuple[str, str]:
         """The path of a new overlay under a temporary name, and the moment from which on it is served."""
@@ -209,7 +209,7 @@ class Publish:
             "sequence": self.sequence,
             "overlay": overlay,
             "overlay_file": draft.record,
-            "edits": draft.edits,
+            **draft.newest._asdict(),
             "refused": self.refused,
             "pins": self.pins,
             "served": self.served,
@@ -223,15 +223,15 @@ class Publish:
         return published
 
     def edited(
-        self, layer: list[Laid], edits: int, names: Mapping[int, Mapping[str, str]], *, vrfs: bool = False
+        self, layer: list[Laid], newest: Newest, names: Mapping[int, Mapping[str, str]], *, vrfs: bool = False
     ) -> Current:
-        """Publish ``layer``, the custom layer as the edits up to ``edits`` left it, over the generation of before.
+        """Publish ``layer``, the custom layer as the edits up to ``newest`` left it, over the generation of before.
 
         ``names`` are those of its sites and what else is known of them, by locid. ``vrfs`` is true if VRFs may have
         changed.
         """
         current = self.required()
-        draft = self.draft(current.generation, layer, edits, current.published, names)
+        draft = self.draft(current.generation, layer, newest, current.published, names)
         published = self.commit(draft, published_at=draft.at, **(self.vrfs(current.published) if vrfs else {}))
         # Generations go with the runs that make them, by the retention that those were told.
         self.clean(published, keep_generations=None)

@@ -231,17 +231,18 @@ def prepared(
     ``pushed_since`` says that a push may have begun since, though nothing here tells. ``edits_since`` is the counter of
     the edits of another state whose place this takes: no number of those is given again.
     """
-    edits, pushed, listed = 0, 0, 0
+    edits, pushed, listed, line = 0, 0, 0, ""
     if current is not None:
-        edits, pushed = current.edits, current.pushed
+        edits, pushed, line = current.edits, current.pushed, current.line
         # A list begins after its push: what is acknowledged from now on is newer than that, too.
         listed = max(Begun.of(record).counter for record in (current.published, *current.sources))
     with temporary.transaction() as database:
         seal.renew(database)  # a person may have said that it is to be taken as it is
         ledger = Ledger(database)
         outbox = ledger.outbox
-        pushed_since = pushed_since or outbox.counter < pushed
-        outbox.lift(edits=edits, counter=max(pushed, listed))
+        is_of_another_state = outbox.line_like(line) not in ("", line)
+        pushed_since = pushed_since or outbox.counter < pushed or is_of_another_state
+        outbox.lift(edits=edits, counter=max(pushed, listed), line=line)
         outbox.skip_numbers(edits_since)
         ledger.found_interrupted()
         unfinished = outbox.count(*OPEN_STATES) if pushed_since else outbox.count(*UNDER_WAY)

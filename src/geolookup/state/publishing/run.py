@@ -110,7 +110,7 @@ class Run:
     def check_edits(self) -> None:
         """Have edits.db checked while nothing has been done; once is enough.
 
-        :raises EditsDamagedError: if it is damaged, gone, or older than what was published or pushed from it
+        :raises EditsDamagedError: if it is damaged, gone, or lacks what was published or pushed from it
         """
         if not self._edits_are_checked:
             self.directory.check_edits(self.current)
@@ -122,8 +122,7 @@ class Run:
             return
         try:
             with self.directory.locks.publish():
-                edits, counter = (0, 0) if self._read is None else (self._read.edits, self._read.pushed)
-                self.directory.edits.back_up_if_newer(edits=edits, counter=counter)
+                self.directory.edits.back_up_if_newer(self._read)
         except StateError as error:
             _log.debug("edits.db is not backed up: %s", error)
 
@@ -391,10 +390,10 @@ class Run:
         """
         with self.directory.edits.transaction() as database:
             outbox = Outbox(database)
-            counter, copied = outbox.mark().counter, outbox.claim()
+            counter, copied, line = outbox.mark().counter, outbox.claim(), outbox.line()
         with self._publishing() as publish:
             if publish.current is not None:
-                self._published = publish.current.replace(sequence=publish.sequence, pushed=counter)
+                self._published = publish.current.replace(sequence=publish.sequence, pushed=counter, line=line)
                 publish.write_current(self._published)
         return copied
 

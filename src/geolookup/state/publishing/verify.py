@@ -142,7 +142,7 @@ def _problems(home: str, current: Current, work: _Work) -> list[str]:
         Cache(cache).check()
     work.checked(expected[cache]["bytes"])
     with _collected(problems):
-        Edits(home).check(edits=current.edits, counter=current.pushed, sealed=True)
+        Edits(home).check(current, sealed=True)
     problems += of_snapshots
     with _collected(problems):
         for path, record in vrf_files(home, current).items():

@@ -4,7 +4,7 @@ import functools
 import os
 from collections.abc import Sequence
 from sqlite3 import Connection
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -12,6 +12,7 @@ from geolookup.model.errors import EditError
 from geolookup.model.types import PROVISIONAL_LOCID
 from geolookup.state.base import actor, marks
 from geolookup.state.base.clock import now_text
+from geolookup.state.base.current import Current
 from geolookup.state.base.marks import Mark
 from geolookup.state.base.sqlite import END_OF_INTEGERS
 from geolookup.state.edits.outbox.baselines import Baselines, Twins
@@ -19,6 +20,7 @@ from geolookup.state.edits.outbox.kept import LIVING, require_sound
 from geolookup.state.edits.outbox.payload import described, written
 from geolookup.state.edits.outbox.row import COLUMNS, OutboxRow, State, as_columns, decoded, read_row
 from geolookup.state.edits.outbox.schema import insert, update
+from geolookup.state.edits.outbox.seal import digest
 from geolookup.state.edits.places.place import Content, Intent
 
 #: The setting that says which machine edited or pushed last, which file, and in which directory.
@@ -29,6 +31,15 @@ UPSTREAM_URL = "upstream_url"
 _MOST_IN_ONE_EDIT, _MOST_SKIPPED = 10**6, 7 * 10**15
 #: The lines of the history that a person must be told of, and the setting that has the newest that was told.
 _NOTICE, _TOLD = "notice", "told"
+#: The setting that has the `Outbox.line` of the file whose place this one took by a person's will.
+_INSTEAD = "instead"
+
+
+class Newest(NamedTuple):
+    """What is published of a file: all up to its `Outbox.head`, and its `Outbox.line`."""
+
+    edits: int = 0
+    line: str = ""
 
 
 def _among(states: Sequence[State]) -> str:
@@ -56,6 +67,30 @@ class Outbox:
     def moment(self) -> str:
         """This moment, the same for all that a push notes in this transaction."""
         return now_text()
+
+    @property
+    def newest(self) -> Newest:
+        """What a publish from this transaction has of the file."""
+        return Newest(self.head, self.line())
+
+    def line(self, where: str = "1 ORDER BY id DESC") -> str:
+        """The newest line of the history, as its number and its digest: no other state has that; "" without any.
+
+        No line ever changes, so a file that has it has all that was done before, too.
+        """
+        for row in self._database.execute(f"SELECT * FROM history WHERE {where} LIMIT 1"):  # noqa: S608 - ours
+            return f"{row[0]} {digest(tuple(row)):x}"
+        return ""
+
+    def follows(self, current: Current) -> bool:
+        """True if this is the file that CURRENT was published and pushed from, and has not gone back since."""
+        if self.head < current.edits or self.counter < current.pushed:
+            return False
+        return current.line in ("", self.line_like(current.line), self.setting(_INSTEAD))
+
+    def line_like(self, other: str) -> str:
+        """The line that has the number of that one, as `line`."""
+        return self.line(f"id = {int(other.partition(' ')[0] or 0)}")
 
     @property
     def step(self) -> int:
@@ -179,8 +214,10 @@ class Outbox:
         sql = f"UPDATE requests SET request = {clock} WHERE ended IS NOT NULL"  # noqa: S608 - our names
         self._database.execute(sql, (found.boot, found.boot_s))
 
-    def lift(self, *, edits: int, counter: int) -> None:
+    def lift(self, *, edits: int, counter: int, line: str) -> None:
         """Raise both counters above these, so that what was published from a file that is gone counts as older.
+
+        ``line`` is the newest of that file that was.
 
         That of marks also above those of its own edits: else no list would ever be newer than these.
         """
@@ -189,6 +226,7 @@ class Outbox:
             self.keep_setting(_MACHINE, f"{machine} {self._file()[0]} {home}")
         for name, least in (("edits", edits), ("marks", max(counter, self.newest_mark()))):
             self._database.execute("UPDATE counters SET value = max(value, ?) + 1 WHERE name = ?", (least, name))
+        self.keep_setting(_INSTEAD, line)
         self.head, self.counter = self._counters()
         self.skip_numbers(self.head)
 

@@ -14,7 +14,8 @@ _NAME = "seal"
 _MODULUS = 1 << 62
 
 
-def _digest(values: tuple[Any, ...]) -> int:
+def digest(values: tuple[Any, ...]) -> int:
+    """The digest of a row: its table and its values."""
     return int.from_bytes(hashlib.blake2b(repr(values).encode(), digest_size=8).digest(), "little")
 
 
@@ -26,7 +27,7 @@ class Sealed(sqlite3.Connection):
     def add(self, sign: int, table: str, *values: Any) -> None:
         """Count a row that came (1) or went (-1); one that changes does both."""
         assert self.change is not None
-        self.change += sign * _digest((table, *values))
+        self.change += sign * digest((table, *values))
 
 
 def keep(connection: Sealed) -> None:
@@ -73,9 +74,7 @@ def _sum(connection: sqlite3.Connection) -> int:
     total = 0
     for table, columns in _columns(connection):
         sql = f"SELECT {', '.join(columns)} FROM {table}"  # noqa: S608 - our names
-        total += sum(
-            _digest((table, *row)) for row in connection.execute(sql) if (table, row[0]) != ("counters", _NAME)
-        )
+        total += sum(digest((table, *row)) for row in connection.execute(sql) if (table, row[0]) != ("counters", _NAME))
     return total % _MODULUS
 
 

@@ -361,13 +361,17 @@ def _changed(home: str, sql: str) -> None:
         database.execute(sql)
 
 
-@pytest.mark.parametrize("locid", [-1, -(10**15) - 77], ids=["of another geolocation", "of none"])
+@pytest.mark.parametrize(
+    "change",
+    ["locid = -1", f"locid = {-(10**15) - 77}", "concluded = 1"],
+    ids=["of another geolocation", "of none", "over"],
+)
 @pytest.mark.parametrize("edit", [1, 2], ids=["create", "block"])
-def test_an_edit_that_is_of_another_geolocation_by_damage_is_damage(
-    person: Person, home: str, edit: int, locid: int
+def test_an_edit_that_is_of_another_geolocation_or_over_by_damage_is_damage(
+    person: Person, home: str, edit: int, change: str
 ) -> None:
     person.creates("10.1.0.0/24")
-    _changed(home, f"UPDATE outbox SET locid = {locid} WHERE id = {edit}")
+    _changed(home, f"UPDATE outbox SET {change} WHERE id = {edit}")
     for command in ("push", "refresh", "verify"):
         person(command, exits=1)
         assert f"edit {edit} is damaged" in person.said

@@ -137,6 +137,8 @@ def read_row(found: Sequence[Any]) -> OutboxRow:
         if intent.what == "create" and not is_provisional(row.locid):
             # Its other edits would wait for ever for a number that this create gives to another geolocation.
             raise ValueError(f"locid: {row.locid} was not given here, as that of a create is")
+        if row.concluded is not None and row.state != State.DONE:  # it would wait for ever for what is over
+            raise ValueError(f"concluded: a list cannot have shown what is {row.state}")
     except (ValueError, TypeError, LookupError) as error:
         raise damaged("outbox", found[0], error) from error
     return row

@@ -4,6 +4,7 @@ import json
 import time
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -544,18 +545,43 @@ def test_the_blocks_of_a_colleagues_geolocation_that_is_deleted_pass_to_a_new_on
 
 
 @pytest.mark.parametrize("choice", ["adopt", "drop"])
-def test_a_create_waits_if_somebody_made_something_with_its_block_in_its_town(person: Person, choice: str) -> None:
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"city": "BERLIN"}, {"city": "Berlin-Mitte"}, {"latitude": 52.53}, {"city": "Mitte", "latitude": 52.53}],
+    ids=["there", "in capitals", "with more", "near", "near, and named otherwise"],
+)
+def test_a_create_waits_if_somebody_made_something_with_its_block_in_its_town(
+    person: Person, fields: dict[str, Any], choice: str
+) -> None:
     person("sync")
     person.creates("10.1.0.0/24", "10.2.0.0/24")
-    theirs = {**ELSEWHERE, "region": "", **BERLIN, "areacode": "040"}
+    theirs = {**ELSEWHERE, "region": "", **BERLIN, **fields, "areacode": "040"}
     person.upstream.colleague_creates(theirs, [("10.1.0.0", "10.1.0.255")], who="colleague")
     person("push", exits=3)
     assert "`geolookup outbox adopt 1 -1` says that -1 is it" in person.said
     assert "retry" not in person.said  # which would be refused
     person("outbox", choice, 1, *([-1] if choice == "adopt" else []))
     person("push")
-    assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.2.0.0"] if choice == "adopt" else ["10.1.0.0"])}
+    city = theirs["city"]
+    assert person.there == {-1: (city, ["10.1.0.0", "10.2.0.0"] if choice == "adopt" else ["10.1.0.0"])}
     assert person.upstream.places[-1].as_fields()["areacode"] == "040"
+
+
+@pytest.mark.parametrize("blocks", [(), ("10.1.0.0/24",)], ids=["without blocks", "with its block"])
+def test_a_sheet_that_another_machine_has_pushed_to_a_service_with_capitals_makes_nothing_twice(
+    person: Person, home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blocks: tuple[str, ...]
+) -> None:
+    person.upstream.dials = Dials(capitals=True)
+    for state in (home, str(tmp_path / "other")):
+        monkeypatch.setenv("GEOLOOKUP_HOME", state)
+        person("sync")
+        person.creates(*blocks)
+    person("push")
+    settle()
+    monkeypatch.setenv("GEOLOOKUP_HOME", home)
+    person("push", exits=3)
+    assert "`geolookup outbox adopt 1 -1` says that -1 is it" in person.said
+    assert list(person.there) == [-1]
 
 
 def test_a_create_in_another_town_than_what_has_its_block_is_made_without_that(person: Person) -> None:

@@ -53,7 +53,7 @@ def test_what_a_push_says_has_the_services_numbers_and_the_names_of_sites(machin
 
 def test_a_refused_edit_blocks_only_its_own_geolocation(machine: Machine, foreign: httpx.Client) -> None:
     machine.service.create(("10.0.1.0", "10.0.1.255"))
-    one, two = machine.create(A, city="One"), machine.create(B, city="Two")
+    one, two = machine.create(A, city="One", latitude=45), machine.create(B, city="Two")
     machine.editor.update(one, city="One again")
     report = machine.push()
     assert (of_push(report), report.rejected, report.queued) == (3, 1, 0)

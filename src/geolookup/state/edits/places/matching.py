@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from geolookup.state.edits.places.likeness import Forms, may_be_stored
 from geolookup.state.edits.places.looking import Owners, is_of_others, latest, look_at, recognised
-from geolookup.state.edits.places.place import Content, Place, Request, Values, states
+from geolookup.state.edits.places.place import Content, Place, Request, Values, in_order, states
 from geolookup.state.edits.places.reconcile import Hold
 
 #: What a create did not make: by number, the digest of the content that was there before, or of which a person says so.
@@ -40,10 +40,13 @@ class Matching:
     #: The numbers of places of ours that a create may have been given.
     passed: set[int] = field(default_factory=set)
     _cells: dict[Hashable, list[int]] = field(default_factory=dict)
+    _having: dict[Hashable, list[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for number in sorted(self.listed, reverse=True):
             self._cells.setdefault(self.forms.cell(self.listed[number].values), []).append(number)
+            for block in self.listed[number].blocks:
+                self._having.setdefault(block, []).append(number)
 
     def holds(self, place: Place) -> bool:
         """True if a place is what its number shows."""
@@ -101,7 +104,7 @@ class Matching:
                     return number
         if place.intents or place.requests:
             return None
-        alike = self.sharing(place, place.was())
+        alike = self.sharing(place, place.was(), self.forms.identical)
         return alike[0] if len(alike) == 1 else None
 
     def may_be(self, place: Place) -> list[int]:
@@ -114,14 +117,14 @@ class Matching:
         }
         return self._of_nobody(place, found)
 
-    def sharing(self, place: Place, contents: Iterable[Content]) -> list[int]:
-        """The numbers of what is nobody's, in the town of what a place may be, and has a block of that."""
+    def sharing(self, place: Place, contents: Iterable[Content], fits: Fits) -> list[int]:
+        """The numbers of what is nobody's, has a block of what a place may be, and ``fits`` that."""
         found = {
             number: None
             for content in dict.fromkeys(contents)
-            for number in self._free(self.forms.cell(content.values))
-            if content.blocks & self.listed[number].blocks
-            and self.forms.identical(content.values, self.listed[number].values)
+            for block in in_order(content.blocks)
+            for number in self._having.get(block, ())
+            if fits(content.values, self.listed[number].values)
         }
         return self._of_nobody(place, found)
 
@@ -184,7 +187,7 @@ def numbered_anew(places: Sequence[Place], matching: Matching) -> list[Place]:
             each
             for was in ours[number]
             if was.blocks and was.values != listed[number].values
-            for each in matching.sharing(place, [was])
+            for each in matching.sharing(place, [was], matching.forms.identical)
             if was.blocks <= listed[each].blocks and not is_so(each) and each != number
         }
 
@@ -362,15 +365,19 @@ class _Creates:
 
         Else, of what is in its town and has a block of it: somebody has made it, or the service would refuse the block.
         """
-        matching = self.matching
+        matching, forms = self.matching, self.matching.forms
         former = [matching.was[place.id]] if place.id in matching.was else []
         given = {intent.new for intent in place.intents}.union(*(each.blocks for each in former))
         contents = (*states(place.intents, None), *former)
+
+        def fits(sent: Values, found: Values) -> bool:
+            return forms.same(sent, found) or (forms.may_be(sent, found) and may_be_stored(sent, found))
+
         made = [
             number
             for sent in dict.fromkeys(each.values for each in contents if place.id in matching.before)
-            for number in matching.made(place, sent, given, matching.forms.same)
-        ] or matching.sharing(place, contents)
+            for number in matching.made(place, sent, given, fits)
+        ] or matching.sharing(place, contents, forms.meant)
         return [number for number in made if not matching.is_pending(number)]
 
 

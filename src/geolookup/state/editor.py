@@ -478,9 +478,9 @@ class Editor:
         return self._sessions.edit(decisions.drop, number)
 
     def adopt(self, number: int, locid: int) -> OutboxRow:
-        """Say which of the service's geolocations a held create became.
+        """Say which of the service's geolocations that of a held edit is, and that it is right as it is there.
 
-        :raises EditError: if the edit is not a held create, or ``locid`` cannot be what it became
+        :raises EditError: if nobody asks for that, or ``locid`` cannot be it
         """
         return self._sessions.edit(decisions.adopt, number, locid)
 

@@ -1,6 +1,7 @@
 """The page Outbox, against a real service: what a push would send, the push, a conflict, and what a person decides."""
 
 import re
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,8 +13,10 @@ from geolookup.model.errors import StateBusyError
 from geolookup.settings.table import Settings
 from geolookup.state.edits.outbox.row import State
 from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.restore import restore
 from geolookup.sync.opening import open_editor
 from geolookup.sync.pull.pull import pull
+from geolookup.sync.push.push import push
 from tests.support.data.two_sources import NOTHING
 from tests.support.services.running_service import FIELDS, RunningService
 from tests.support.services.service_fixtures import DEFAULTS
@@ -133,6 +136,33 @@ def test_a_decision_that_was_overtaken_is_not_made(console: RunningConsole, mine
     assert "<dd>Meanwhile</dd>" in answer.text
     assert edit(console, lambda editor: editor.edit(number)).state == State.QUEUED
     edit(console, lambda editor: editor.delete(locid))
+
+
+def test_what_a_restore_left_in_doubt_may_be_left_as_the_service_has_it(
+    tmp_path: Path, service: RunningService
+) -> None:
+    home, settings = str(tmp_path / "home"), Settings(url=service.url, attempts=1, settle_s=0.0)
+    directory = StateDirectory(home)
+    locid = service.create(*((f"10.6.{third}.0", f"10.6.{third}.255") for third in range(3)), city="Thrice")
+    pull(directory, settings)
+    with open_editor(home) as editor:
+        editor.remove_block(locid, "10.6.0.0/24")
+    shutil.copy(directory.edits.path, tmp_path / "older.db")
+    push(directory, settings)
+    with open_editor(home) as editor:
+        editor.remove_block(locid, "10.6.1.0/24")
+    push(directory, settings)
+    restore(directory, str(tmp_path / "older.db"))
+    push(directory, settings)
+    with RunningConsole(home, settings=lambda: settings) as running, running.client() as client:
+        assert "Leave it as the service has it" in client.get("/outbox/1").text
+        looked = client.get("/outbox/1/adopt")
+        client.post("/outbox/1/adopt", data={**hidden(looked.text), "step": "save"}).raise_for_status()
+    push(directory, settings)
+    pull(directory, settings)
+    with open_editor(home) as editor:
+        assert [str(each) for each in editor.get(locid).place.ipblocks] == ["10.6.2.0-10.6.2.255"]
+        assert editor.pending() == []
 
 
 def test_the_edits_are_listed_by_state(mine: Visitor) -> None:

@@ -175,7 +175,7 @@ def drop(editor: Editor, /, numbers: tuple[int, ...], everything: bool, yes: boo
 @json_option
 @pass_editor
 def adopt(editor: Editor, /, number: int, locid: int, as_json: bool) -> None:
-    """Say that a held create became the service's geolocation LOCID.
+    """Say that LOCID is the geolocation of a held edit, and right as it is at the service.
 
     \b
     Example: geolookup outbox adopt 5 -17

@@ -32,7 +32,6 @@ from geolookup.sites.site import block_text
 from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.payload import described
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
-from geolookup.state.edits.places.choosing import CHOICES
 from geolookup.state.edits.places.reconcile import Hold
 from geolookup.sync.push import plan as plans
 from geolookup.sync.push.push import push
@@ -156,8 +155,8 @@ def one(request: AnyRequest, console: NamedDependency[Console], number: FromPath
         row=row,
         lines=conflict_lines(row, hold),
         names=names,
-        choices={what: kind(row, hold, names) for what, kind in _CHOICES.items() if kind.fits(row)},
-        candidates=[hold.number] if hold is not None and "same" in CHOICES[hold.reason] else [],
+        choices={what: kind(row, hold, names) for what, kind in _CHOICES.items() if kind.fits(row, hold)},
+        candidates=[hold.number] if hold is not None and hold.reason in ("unclear", "another") else [],
     )
 
 
@@ -201,7 +200,7 @@ class _Decision(Edit):
         return row.locid, f"Change {row.id} ({what}): {wording.state(row.state)}"
 
     @classmethod
-    def fits(cls, row: OutboxRow) -> bool:
+    def fits(cls, row: OutboxRow, hold: Hold | None) -> bool:
         """True if it can be made about this edit."""
         raise NotImplementedError
 
@@ -225,7 +224,7 @@ class _Retry(_Decision):
         self.title = self.link = self.button = self.send
 
     @classmethod
-    def fits(cls, row: OutboxRow) -> bool:
+    def fits(cls, row: OutboxRow, hold: Hold | None) -> bool:  # noqa: ARG003
         return row.state in PERSON_STATES
 
     def does(self, values: Values) -> Does:  # noqa: ARG002
@@ -245,7 +244,7 @@ class _Amend(_Decision):
         self.title = f"Change what change {row.id} sends"
 
     @classmethod
-    def fits(cls, row: OutboxRow) -> bool:
+    def fits(cls, row: OutboxRow, hold: Hold | None) -> bool:  # noqa: ARG003
         waits = row.state in (State.QUEUED, *PERSON_STATES)
         return waits and (bool(row.intent.values) or row.intent.new is not None)
 
@@ -283,7 +282,7 @@ class _Drop(_Decision):
             self.hint = "Later changes of this site, which was not created yet, are dropped with it."
 
     @classmethod
-    def fits(cls, row: OutboxRow) -> bool:
+    def fits(cls, row: OutboxRow, hold: Hold | None) -> bool:  # noqa: ARG003
         return row.state in (State.QUEUED, *PERSON_STATES)
 
     def does(self, values: Values) -> Does:  # noqa: ARG002
@@ -300,13 +299,22 @@ class _Adopt(_Decision):
     title = "Which of the service's sites is it?"
     hint = "If the service has this site already, say under which number: then nothing is created twice."
 
+    def __init__(self, row: OutboxRow, hold: Hold | None, names: Mapping[int, str]) -> None:
+        super().__init__(row, hold, names)
+        self.own = hold.number if hold is not None and hold.reason == "doubted" else None
+        if self.own is not None:
+            self.title = self.link = self.button = "Leave it as the service has it"
+            self.hint, self.locid_label = "What is missing there stays away.", ""
+
     @classmethod
-    def fits(cls, row: OutboxRow) -> bool:
-        return row.state in PERSON_STATES and row.intent.what == "create"
+    def fits(cls, row: OutboxRow, hold: Hold | None) -> bool:
+        base, theirs = row.intent.base, None if hold is None or hold.reason != "doubted" else hold.theirs
+        missing = frozenset() if base is None or theirs is None else base.blocks - theirs.blocks
+        return row.state in PERSON_STATES and (row.intent.what == "create" or frozenset() < row.intent.takes < missing)
 
     def does(self, values: Values) -> Does:
         try:
-            locid = int(values["locid"])
+            locid = self.own or int(values["locid"])
         except ValueError as error:
             raise EditError(
                 f"{values['locid']!r:.40} is not the number of a site: that is a whole number below zero"

@@ -13,7 +13,7 @@ from geolookup.state.base.clock import now_text
 from geolookup.state.edits.outbox.kept import Kept
 from geolookup.state.edits.outbox.payload import content_of, fields_of, values_of
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State
-from geolookup.state.edits.places.choosing import CHOICES, Choice, chosen, made_again, put_back, rebased
+from geolookup.state.edits.places.choosing import CHOICES, Choice, chosen, made_again, offered, put_back, rebased
 from geolookup.state.edits.places.looking import look_at
 from geolookup.state.edits.places.place import Intent, amended, without
 from geolookup.state.edits.places.reconcile import Hold
@@ -139,8 +139,12 @@ def adopt(session: EditSession, number: int, locid: int) -> OutboxRow:
     """`Editor.adopt`, in its transaction."""
     row = session.waiting(number)
     kept, hold = _held(session, row)
-    if "same" not in CHOICES[hold.reason]:
+    if "same" not in offered(kept.place, hold):
         raise EditError(f"edit {number} is to {row.describe()}: its place is known, so there is nothing to adopt")
+    if hold.reason == "doubted":
+        if locid != hold.number:
+            raise EditError(f"edit {number} is to {row.describe()}, which is {hold.number}: adopt it as that")
+        return _choose(session, row, kept, hold, "same", "adopt")
     if locid >= 0 or is_provisional(locid):
         raise EditError(f"{locid} is not a locid that a service gives to custom geolocations")
     if locid in session.outbox.numbers():

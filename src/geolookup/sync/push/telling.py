@@ -12,8 +12,8 @@ from geolookup.state.edits.outbox.payload import geolocation
 from geolookup.state.edits.outbox.row import OutboxRow
 from geolookup.state.edits.places.choosing import anew, offered
 from geolookup.state.edits.places.concluding import over
-from geolookup.state.edits.places.place import Content, Place, in_order
-from geolookup.state.edits.places.reconcile import Hold, strange_blocks
+from geolookup.state.edits.places.place import Blocks, Content, Place, in_order, taken_by
+from geolookup.state.edits.places.reconcile import Hold, others_missing, strange_blocks
 
 _MOST_NAMED = 5
 
@@ -116,6 +116,8 @@ def why_held(kept: Kept, hold: Hold, names: Names) -> str:
         gone = f"{who} is gone from the service, deleted by somebody"
     is_lost = hold.reason == "not shown" and hold.theirs is None
     said = "" if kept.place.refused is None else kept.place.refused.said
+    missing = frozenset() if hold.theirs is None else others_missing(kept.place, hold.theirs)
+    takes = taken_by(kept.place.in_doubt) if missing else missing
     is_wanted = bool(anew(kept.place).intents)
     again = "creates it anew" if is_wanted else "takes it for gone: nothing is created or deleted"
     reasons = {
@@ -132,17 +134,24 @@ def why_held(kept: Kept, hold: Hold, names: Names) -> str:
         "mine": f"`geolookup outbox retry {EDIT}` sends yours all the same",
         "theirs": f"`geolookup outbox drop {EDIT}` keeps theirs",
         "anew": f"`geolookup outbox retry {EDIT}` {again}",
-        "same": ", ".join(
+        "same": f"`geolookup outbox adopt {EDIT} {number}` keeps it as it is there"
+        if missing
+        else ", ".join(
             f"`geolookup outbox adopt {EDIT} {each}` says that {each} is it{'' if is_wanted else ', to be deleted'}"
             for each in [number, *(also for also, _ in hold.also)][:_MOST_NAMED]
             if names.is_free(each, kept)
         ),
-        "retry": f"`geolookup outbox retry {EDIT}` {again if is_lost else 'sends it again'}",
-        "drop": f"`geolookup outbox drop {EDIT}` gives it up",
+        "retry": f"`geolookup outbox retry {EDIT}` {again if is_lost else 'sends it again'}{_back(missing)}",
+        "drop": f"`geolookup outbox drop {EDIT}` gives it up{_back(missing | takes)}",
     }
     return (
         f"{reasons[hold.reason]}; {', '.join(filter(None, (effects[choice] for choice in offered(kept.place, hold))))}"
     )
+
+
+def _back(blocks: Blocks) -> str:
+    """What a choice gives back besides, in words."""
+    return f" and gives {', '.join(map(str, in_order(blocks)[:_MOST_NAMED]))} back" if blocks else ""
 
 
 def _holders(hold: Hold) -> str:

@@ -1,5 +1,6 @@
 """What a person may choose for a place that is held, and what becomes of it then."""
 
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
@@ -21,7 +22,6 @@ from geolookup.state.edits.places.reconcile import (
     Reason,
     conflicting,
     half_done,
-    meant,
     others_missing,
     owed_blocks,
     promised_blocks,
@@ -30,7 +30,8 @@ from geolookup.state.edits.places.reconcile import (
 
 Choice: TypeAlias = Literal["mine", "theirs", "anew", "same", "retry", "drop"]
 
-#: The choices that can succeed for each reason; "drop" gives up what is open, and "same" takes what the number shows.
+#: The choices that can succeed for each reason; "drop" gives up what is open, and "same" takes what the number shows,
+#: of what is doubted as what a person wants: both others put blocks back that are missing.
 CHOICES: dict[Reason, tuple[Choice, ...]] = {
     "conflict": ("mine", "theirs"),
     "gone": ("anew", "drop"),
@@ -38,7 +39,7 @@ CHOICES: dict[Reason, tuple[Choice, ...]] = {
     "not shown": ("retry", "drop"),
     "unclear": ("same", "anew", "drop"),
     "refused": ("retry", "drop"),
-    "doubted": ("retry", "drop"),
+    "doubted": ("retry", "same", "drop"),
 }
 
 
@@ -48,6 +49,8 @@ def offered(place: Place, hold: Hold) -> tuple[Choice, ...]:
     wanted = frozenset() if place.shown is None else place.shown.blocks
     never: set[Choice] = {"retry"} if hold.reason == "refused" and hold.also else set()
     never |= {"anew"} if any(content.blocks & wanted for content in there) else set()
+    is_missing = hold.theirs is not None and others_missing(place, hold.theirs)
+    never |= {"same"} if hold.reason == "doubted" and not is_missing else set()
     return tuple(choice for choice in CHOICES[hold.reason] if choice not in never)
 
 
@@ -71,6 +74,9 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
                 against |= {each.id for each in place.intents if each.takes and each.applied(known) != known}
             others = tuple(intent for intent in place.intents if intent.id not in against)
             return _as_it_is(replace(place, intents=others), hold.theirs)
+        case "same" if hold.reason == "doubted":
+            since = tuple(intent for intent in place.intents if intent.id > place.doubted)
+            return rebased(replace(place, intents=since, requests=(), owed=frozenset(), doubted=0), hold.theirs)
         case "same":
             assert hold.theirs is not None  # it is there, as it is
             left = tuple(intent for intent in place.intents if intent.what != "create")
@@ -92,7 +98,7 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
         case "drop" if hold.reason == "not shown" and hold.theirs is not None:
             said_yes = [request for request in place.requests if request.known]
             left = tuple(each for each in place.intents if not any(request.concerns(each) for request in said_yes))
-            return rebased(replace(place, intents=left, requests=(), owed=_back(place, hold.theirs)), hold.theirs)
+            return rebased(replace(place, intents=left, requests=(), owed=_back(place, hold.theirs, left)), hold.theirs)
         case "drop":
             theirs = hold.theirs if hold.reason == "doubted" else None  # else there is nothing, or another's
             if theirs is None:
@@ -118,10 +124,14 @@ def _refused(place: Place) -> list[int]:
     ]
 
 
-def _back(place: Place, theirs: Content) -> Blocks:
-    """The blocks that come back as the acknowledged edits are given up: those of a removal that is half done."""
-    half, wanted = half_done(place, theirs), meant(place, theirs)
-    return owed_blocks(place) & (taken_by(half) | wanted.blocks) - theirs.blocks if half and wanted else frozenset()
+def _back(place: Place, theirs: Content, left: Sequence[Intent]) -> Blocks:
+    """The blocks that come back as the acknowledged edits are given up, and those ``left`` are not: all that a removal
+    took which is half done, also if it was done, and what put the others back is undone.
+    """
+    cleared = (each.before.blocks for each in place.requests if each.what == "clear" and each.before is not None)
+    taken = owed_blocks(place).union(*cleared) - theirs.blocks
+    given = {intent.new for intent in place.intents if intent not in left}
+    return taken - given if taken - given - taken_by(place.intents) else frozenset()
 
 
 def anew(place: Place) -> Place:

@@ -200,8 +200,13 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def in_doubt(self) -> tuple[Intent, ...]:
-        """The intents that an older copy of the edits had, which was put back."""
-        return tuple(intent for intent in self.intents if self.doubted and intent.id <= self.doubted)
+        """The intents that an older copy of the edits had, which was put back.
+
+        None are once something was sent for a later one: right before that, the service had them.
+        """
+        if not self.doubted or any(request.upto > self.doubted for request in self.requests):
+            return ()
+        return tuple(intent for intent in self.intents if intent.id <= self.doubted)
 
     @property
     def unbound(self) -> "Place":

@@ -6,6 +6,7 @@ import pytest
 
 from tests.dials.dials import Dials
 from tests.dials.person import BERLIN, ELSEWHERE, Person, settle
+from tests.dials.upstream import Place
 
 
 def _changes(person: Person, *blocks: str, **fields: str) -> None:
@@ -191,6 +192,31 @@ def test_a_twin_of_what_a_person_kept_against_a_colleague_is_told_at_each_sync(p
         assert "geolocation -2 (Berlin, DE) is the same as geolocation -1 from here" in person.said
     person("outbox", "keep", -2)
     person("sync")
+
+
+@pytest.mark.parametrize("edit", ["add-block", "replace-block"])
+@pytest.mark.parametrize("is_sent", [False, True], ids=["alone", "beside what was sent"])
+def test_a_block_that_was_told_to_be_there_already_is_taken_from_there(
+    person: Person, edit: str, is_sent: bool
+) -> None:
+    """Two administrators give the same block to a site, and one of them takes it back before the next list."""
+    locid = person.has("10.1.0.0/24", "10.3.0.0/24")
+    place = person.upstream.places[-1]
+    given = place.blocks | {("10.2.0.0", "10.2.0.255")}
+    given -= {("10.1.0.0", "10.1.0.255")} if edit == "replace-block" else set()
+    person.upstream.colleague_changes(-1, Place(place.fields, given), who="colleague")
+    person("custom", edit, locid, *(["10.1.0.0/24"] if edit == "replace-block" else []), "10.2.0.0/24")
+    if is_sent:
+        person("custom", "update", locid, "--areacode", "030")
+    person("push")
+    person("custom", "remove-block", locid, "10.2.0.0/24")
+    person("push")
+    assert "done: remove 10.2.0.0-10.2.0.255 from -1: the service has it" in person.said
+    left = ["10.3.0.0"] if edit == "replace-block" else ["10.1.0.0", "10.3.0.0"]
+    assert person.there == {-1: ("Berlin", left)}
+    settle()
+    person("sync")
+    assert person.looks_up("10.2.0.1") == [1]
 
 
 @pytest.mark.parametrize("block", ["10.2.0", "10.3.0"])

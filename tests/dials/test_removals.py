@@ -589,6 +589,24 @@ def test_a_restore_in_the_middle_of_a_removal_waits_for_a_person_who_gets_the_ot
     assert person.there == {-1: ("Berlin", [*again, "10.2.0.0", "10.3.0.0"])}
 
 
+@pytest.mark.parametrize("decision", ["retry", "drop"])
+def test_a_removal_of_which_a_fail_over_lost_the_half_gives_the_other_blocks_back(
+    person: Person, decision: str
+) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24", "10.3.0.0/24")
+    person("custom", "remove-block", locid, "10.1.0.0/24")
+    person("push")
+    person.upstream.colleague_changes(-1, Place(person.upstream.places[-1].fields), who="fail-over")
+    settle()
+    person("sync", exits=3)
+    assert "does not show them" in person.said
+    person("outbox", decision, 5)
+    again = ["10.1.0.0"] if decision == "drop" else []
+    assert person.looks_up("10.1.0.1", "10.2.0.1", "10.3.0.1") == [-1 if again else 1, -1, -1]
+    person.pushes_for_all_to_see()
+    assert person.there == {-1: ("Berlin", [*again, "10.2.0.0", "10.3.0.0"])}
+
+
 def test_a_removal_that_waits_for_a_block_of_somebody_else_names_it(person: Person) -> None:
     locid = person.has("10.1.0.0/24", "10.2.0.0/24")
     person("custom", "remove-block", locid, "10.1.0.0/24")

@@ -16,7 +16,7 @@ from geolookup.state.edits.outbox.schema import insert, update
 from geolookup.state.edits.outbox.stations import stations
 from geolookup.state.edits.places.likeness import Forms
 from geolookup.state.edits.places.place import Content, Place, Request, target
-from geolookup.state.edits.places.reconcile import Hold
+from geolookup.state.edits.places.reconcile import Hold, as_told
 from geolookup.state.generations.cache import digest
 
 #: As many as tell how a service stores what it is sent.
@@ -156,6 +156,8 @@ class Ledger:
         """
         seen = kept.seen if counter is None else counter
         before = kept.before if before is None else before
+        if hold is None and (there := theirs or place.acknowledged) is not None:
+            place = as_told(place, there)
         if kept.former is not None and place.number not in (None, kept.former) and kept.was_listed:
             self._leave_behind(kept, seen)
         gone = place.lost or (None if place.number is not None else kept.former)

@@ -266,6 +266,21 @@ def void_blocks(place: Place) -> Blocks:
     )
 
 
+def as_told(place: Place, there: Content) -> Place:
+    """A place of which a person is told that the service has, by somebody else, blocks that edits give: who takes one
+    after that takes it there.
+    """
+    given = {each.new for each in place.intents} & there.blocks - {each.new for each in place.requests}
+    told = given - void_blocks(place) if given else given
+    intents = (
+        replace(each, base=replace(each.base, blocks=each.base.blocks | {each.new}))
+        if each.base is not None and each.new in told
+        else each
+        for each in place.intents
+    )
+    return replace(place, intents=tuple(intents)) if told else place
+
+
 def promised_blocks(place: Place) -> Blocks:
     """The blocks that the service acknowledged, and has not been told to delete since."""
     return _there(_promised(place))

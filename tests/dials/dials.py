@@ -40,6 +40,8 @@ class Dials:
     ``ignored`` are fields that it stores always so. ``cap`` is how many geolocations a list has at most, without a
     word, unless more are asked for. ``counts_all`` has it declare the count of all with a filtered list, too.
 
+    ``shares`` has it give a block to several geolocations.
+
     ``lag_s`` is how far behind lists are, ``late_s`` the most seconds until a lost request is applied.
     """
 
@@ -66,6 +68,7 @@ class Dials:
     refuses: float = 0.0
     throttled: float = 0.0
     keys: bool = False
+    shares: bool = False
 
     def quiet(self) -> "Dials":
         """The same service on a good day: what it always does stays, what happens at times does not."""

@@ -219,6 +219,24 @@ def test_a_block_that_was_told_to_be_there_already_is_taken_from_there(
     assert person.looks_up("10.2.0.1") == [1]
 
 
+@pytest.mark.parametrize("when", ["before the edit", "after it"])
+def test_a_sync_warns_of_a_block_of_ours_that_another_geolocation_has_too(person: Person, when: str) -> None:
+    person.upstream.dials = Dials(shares=True)
+    person.has("10.1.0.0/24")
+    if when == "before the edit":
+        person.upstream.colleague_creates(ELSEWHERE, [("10.2.0.0", "10.2.0.255")], who="colleague")
+    person("custom", "add-block", -1, "10.2.0.0/24")
+    person("push")
+    if when == "after it":
+        person.upstream.colleague_creates(ELSEWHERE, [("10.2.0.0", "10.2.0.255")], who="colleague")
+    settle()
+    person("sync")
+    assert "10.2.0.0-10.2.0.255: Berlin (-1) and Sydney (-2)" in person.said
+    person.upstream.colleague_changes(-2, None, who="colleague")
+    person("sync")
+    assert "have the same block" not in person.said
+
+
 @pytest.mark.parametrize("block", ["10.2.0", "10.3.0"])
 def test_a_sync_tells_that_a_colleague_has_given_a_block_that_waits_to_be_sent(person: Person, block: str) -> None:
     locid = person.has("10.1.0.0/24")

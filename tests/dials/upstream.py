@@ -372,7 +372,8 @@ class Upstream:
             return _problem(404, "unknown-block")
         if new in place.blocks and (what == "create_block" or new != old):
             return _problem(409, "block-exists")
-        if any(new in other.blocks for number, other in self._places.items() if number != locid):
+        others = {} if self.dials.shares else {**self._places, locid: Place(())}
+        if any(new in other.blocks for other in others.values()):
             return _problem(409, "block-taken")
         self._places[locid] = Place(place.fields, place.blocks - {old} | {new})
         return None

@@ -109,7 +109,7 @@ class _Conclusion:
         self._note_twins(found)
         if asked_freely:
             self._tell_late()
-        self._tell_taken()
+        self._warn_of_shared(found.places, but=self._tell_taken())
         self._tell_ended([known[gone] for gone in found.ended])
         self.findings.warnings += words_of_forms(learned, self._names)
         if asked_freely:
@@ -179,8 +179,11 @@ class _Conclusion:
         """Tell a person what they must look at."""
         self.findings.told.append(self._outbox.notice(edit, place, number, words))
 
-    def _tell_taken(self) -> None:
-        """Tell that somebody has given a block which waits to be sent: of two that have it, lookups answer with one."""
+    def _tell_taken(self) -> Collection[Any]:
+        """Tell that somebody has given a block which waits to be sent: of two that have it, lookups answer with one.
+
+        :returns: the blocks that wait to be sent
+        """
         waits = {
             row.intent.new: (kept, row)
             for kept in self._known.values()
@@ -199,6 +202,27 @@ class _Conclusion:
                     f"outbox drop {row.id}`"
                 )
                 self._tell(kept.place.id, number, words, row.id)
+        return waits
+
+    def _warn_of_shared(self, places: Collection[Place], *, but: Collection[Any]) -> None:
+        """Warn of the blocks of our places that another geolocation has, too, except for these."""
+        ours = {place.number: place for place in places if place.number is not None and place.shown is not None}
+        shown = {number: place.shown.blocks for number, place in ours.items() if place.shown is not None}
+        owners: dict[Any, list[int]] = {}
+        for number, blocks in ({number: each.blocks for number, each in self._contents.items()} | shown).items():
+            for block in blocks:
+                owners.setdefault(block, []).append(number)
+        found = []
+        for block in in_order(frozenset(block for block, having in owners.items() if len(having) > 1) - {*but}):
+            if any(number in ours for number in owners[block]):
+                who = (self._names.number(number, self._contents.get(number)) for number in sorted(owners[block])[::-1])
+                found.append(f"{block}: {' and '.join(who)}")
+        if found:
+            more = f"; and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+            self.findings.warnings.append(
+                "lookups answer with the one that was defined later where two geolocations have the same block: "
+                f"{'; '.join(found[:_MOST_NAMED])}{more}. Remove it from one; `geolookup custom check` lists them all"
+            )
 
     def _tell_ended(self, ended: list[Kept]) -> None:
         """Tell that others deleted places, or changed them beyond recognition."""

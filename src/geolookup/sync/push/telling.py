@@ -49,6 +49,11 @@ class Names:
         number = self._numbers.get(row.locid, row.locid) if row.number is None else row.number
         return describe(row.intent, number) + (f" ({site})" if site is not None else "")
 
+    def number(self, number: int, content: Content | None) -> str:
+        """What has a number at the service, in words."""
+        site = self._sites.get(self._ours.get(number, 0))
+        return f"{site or (content and content.fields['city']) or 'geolocation'} ({number})"
+
     def site(self, kept: Kept) -> str | None:
         """The name that a person or a file of sites gave the place."""
         return self._sites.get(kept.place.id)

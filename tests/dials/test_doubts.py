@@ -66,6 +66,26 @@ def test_a_block_that_is_replaced_after_a_restore_is_not_taken_for_one_that_a_re
     assert json.loads(person("outbox", "list", "--json")) == []
 
 
+@pytest.mark.parametrize("choice", ["adopt", "drop"])
+def test_a_create_that_was_done_and_moved_to_another_town_is_asked_about_by_its_block(
+    person: Person, tmp_path: Path, choice: str
+) -> None:
+    person("sync")
+    locid = person.creates("10.1.0.0/24")
+    person("state", "backup", tmp_path / "backup")
+    person.pushes_for_all_to_see()
+    person("custom", "update", locid, "--city", "Bern", "--latitude", 46.9, "--longitude", 7.4)
+    person("push")
+    person("state", "restore", tmp_path / "backup", "--replace")
+    settle()
+    person("push", exits=3)
+    assert "`geolookup outbox adopt 1 -1` says that -1 is it, `geolookup outbox drop 1` gives it up" in person.said
+    person("outbox", choice, 1, *([-1] if choice == "adopt" else []))
+    person.pushes_for_all_to_see()
+    assert person.there == {-1: ("Bern", ["10.1.0.0"])}
+    assert json.loads(person("outbox", "list", "--json")) == []
+
+
 @pytest.mark.parametrize(
     ("choice", "left"), [("adopt", []), ("retry", ["10.2.0.0"]), ("drop", ["10.1.0.0", "10.2.0.0"])]
 )

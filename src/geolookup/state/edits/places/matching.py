@@ -338,6 +338,8 @@ class _Creates:
         matching, listed, forms = self.matching, self.matching.listed, self.matching.forms
         create = _create(place)
         appeared = dict.fromkeys(each for sent in _sent(place) for each in matching.appeared(place, sent))
+        if place.doubted:  # a newer copy may have sent it, and moved it to another town since
+            appeared |= dict.fromkeys(matching.sharing(place, place.was(), lambda *_: True))
         there = [number for number in appeared if number not in others]
         like = [
             number

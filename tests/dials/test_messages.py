@@ -216,3 +216,29 @@ def test_a_delete_all_that_was_carried_out_at_once_is_not_told_as_late(person: P
         assert "late" not in person.said
     person.pushes_for_all_to_see()
     assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
+
+
+def test_status_and_doctor_say_that_an_edit_waits_for_a_person(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    person.upstream.colleague_creates(ELSEWHERE, [("10.2.0.0", "10.2.0.255")], who="colleague")
+    person("custom", "add-block", locid, "10.2.0.0/24")
+    person("status")
+    assert "1 edit\n" in person.said
+    person("push", exits=3)
+    person("status")
+    assert "1 edit, 1 of them held or rejected: see `geolookup outbox list`" in person.said
+    person("doctor", exits=None)
+    assert "1 edit not sent yet, 1 of them held or rejected" in person.said
+
+
+def test_a_drop_of_all_leaves_what_may_have_been_made_whole_and_says_so(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    lost = person.creates("10.2.0.0/24", city="Ulm", latitude=48.4)
+    person.upstream.faults = ["before"]
+    person("push", exits=1)
+    person("custom", "add-block", locid, "10.3.0.0/24")
+    person("outbox", "drop", "--all", "--yes")
+    assert f"edit 3 (create geolocation {lost}) is unknown: push first, and drop it if it waits then" in person.said
+    settle()
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"]), -2: ("Ulm", ["10.2.0.0"])}

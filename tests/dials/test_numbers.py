@@ -291,6 +291,17 @@ def test_a_number_that_a_person_ruled_out_is_asked_about_if_it_shows_what_was_cr
     assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.2.0.0"])}
 
 
+def test_what_a_push_told_to_have_another_number_and_changed_there_is_not_told_to_be_gone(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    person.upstream.fail_over({-500: person.upstream.places[-1]})
+    settle()
+    person("custom", "update", locid, "--areacode", "030")
+    person("push")
+    assert "(-500) has another number at the service: it was -1" in person.said
+    person("sync")
+    assert "gone" not in person.said
+
+
 def test_a_deletion_that_waits_for_a_decision_is_not_done_because_a_copy_numbers_otherwise(person: Person) -> None:
     locid = person.creates("10.1.0.0/24")
     person("push")

@@ -16,6 +16,7 @@ from geolookup.state.base.failures import failures
 from geolookup.state.base.parts import SERVICE, has_service, part_of, parts_of, snapshot_path
 from geolookup.state.base.sqlite import GLANCE_WAIT_S
 from geolookup.state.edits.local import SITES_WAIT
+from geolookup.state.edits.outbox.row import PERSON_STATES
 from geolookup.state.generations.licences import overdue
 from geolookup.state.generations.rolled_back import in_effect
 from geolookup.state.publishing.directory import StateDirectory
@@ -38,12 +39,14 @@ def describe(
     directory = StateDirectory(home)
     rows = current.published["rows"]
     pending: int | None = None
+    waiting = 0
     sites_wait: str | None = None
     try:
         if directory.edits.is_of_others():
             pending = None
         else:
             pending = directory.local.pending(wait_s=GLANCE_WAIT_S) if has_service(current.published) else 0
+            waiting = directory.local.pending(*PERSON_STATES, wait_s=GLANCE_WAIT_S) if pending else 0
             sites_wait = directory.local.setting(SITES_WAIT, wait_s=GLANCE_WAIT_S) or None
             if problem is None and _is_behind(directory, current):
                 problem = _BEHIND, monotonic()
@@ -76,6 +79,7 @@ def describe(
         rolled_back=tuple(each.generation for each in in_effect(directory.home, current)),
         held=_held(directory),
         sites_wait=sites_wait,
+        waiting_edits=waiting,
         problem=None if problem is None else problem[0],
         problem_since_s=None if problem is None else monotonic() - problem[1],
         temporary=temporary,

@@ -228,9 +228,10 @@ class Status:
     are those ``rolled_back`` of which an update that brings most of it back is held.
     ``problem`` says why a newer publish could not be opened, and ``problem_since_s`` for how many seconds that has
     been so; both are None while all is well. ``temporary`` is true while there is no state, and the countries
-    that were asked for instead serve. ``pending_edits`` is None if edits.db cannot be read, or is locked. ``reader``
-    names the implementation in use. ``sources`` are those that answer, the one of highest precedence first, and then
-    those that do not yet. ``failures`` are what failed in the last runs, until it succeeds. ``sites_wait``
+    that were asked for instead serve. ``pending_edits`` is None if edits.db cannot be read, or is locked; of them,
+    ``waiting_edits`` wait for a person. ``reader`` names the implementation in use. ``sources`` are those that answer,
+    the one of highest precedence first, and then those that do not yet. ``failures`` are what failed in the last
+    runs, until it succeeds. ``sites_wait``
     says in words what a refresh found changed on the server of the sites, and left to a person; None if nothing waits.
     """
 
@@ -265,6 +266,7 @@ class Status:
     sources: tuple[SourceStatus, ...] = ()
     failures: tuple[RunFailure, ...] = ()
     sites_wait: str | None = None
+    waiting_edits: int = 0
 
     def as_dict(self) -> dict[str, object]:
         """All of it by name, for ``status --json``."""

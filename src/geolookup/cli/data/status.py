@@ -186,6 +186,9 @@ def status(as_json: bool, check: bool, max_age: str | None, fingerprint: bool) -
         return code
     # Two counters for scripts that read the text: a person has no use for them.
     counters = "" if sys.stdout.isatty() else f" (sequence {found.sequence}, overlay {found.overlay})"
+    pending = "unknown" if found.pending_edits is None else words.count(found.pending_edits, "edit")
+    if found.waiting_edits:
+        pending += f", {found.waiting_edits} of them held or rejected: see `geolookup outbox list`"
     lines = [
         ("state", found.home + (" (temporary)" if found.temporary else "")),
         ("generation", str(found.generation) + counters),
@@ -206,7 +209,7 @@ def status(as_json: bool, check: bool, max_age: str | None, fingerprint: bool) -
         *([("networks", words.count(found.network_blocks, "block"))] if found.network_blocks else []),
         ("segments", f"{found.segments} default, {found.overlay_segments} custom"),
         ("digest", found.digest),
-        ("pending", "unknown" if found.pending_edits is None else words.count(found.pending_edits, "edit")),
+        ("pending", pending),
     ]
     if answers is not None:
         lines.append(("answers", answers))

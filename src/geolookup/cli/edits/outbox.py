@@ -143,6 +143,9 @@ def drop(editor: Editor, /, numbers: tuple[int, ...], everything: bool, yes: boo
         raise click.UsageError("give EDIT or --all")
     asked_for = _waiting(editor) if everything else [row for row in editor.outbox() if row.id in numbers]
     rows = [row for row in asked_for if row.state in _DROPPED_STATES]
+    left = [row for row in asked_for if row.state not in _DROPPED_STATES] if everything else []
+    made = {row.locid for row in left if row.operation == "create"}
+    rows = [row for row in rows if row.locid not in made]  # of what may have been made, half would be left
     names = editor.site_names()
     asks = not yes and may_ask(as_json=as_json)
     if everything and rows and not yes and not asks:
@@ -166,6 +169,8 @@ def drop(editor: Editor, /, numbers: tuple[int, ...], everything: bool, yes: boo
         return
     for row in dropped.values():
         output.done(words.dropped(row))
+    for row in left:
+        output.warn(f"edit {row.id} ({edit_text(row, names)}) is {row.state}: push first, and drop it if it waits then")
     say_pending(editor)
 
 

@@ -344,6 +344,11 @@ def _edits(seen: _Seen, found: StateCheck) -> _Finding:
     pending = 0 if seen.status is None else seen.status.pending_edits or 0
     waits = f"{words.count(pending, 'edit')} not sent yet"
     service = seen.settings is not None and seen.settings.url is not None
+    held = 0 if seen.status is None else seen.status.waiting_edits
+    if held:
+        return _Finding(
+            "edits", "warning", f"{waits}, {held} of them held or rejected", "`geolookup outbox list` says why"
+        )
     return _Finding("edits", "ok", f"{waits}: `geolookup push` sends" if pending and service else waits)
 
 

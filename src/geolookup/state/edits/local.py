@@ -56,9 +56,9 @@ class LocalEdits:
             wait_s=wait_s,
         )
 
-    def pending(self, *, wait_s: float = RUN_WAIT_S) -> int:
-        """The count of edits that have not reached the service."""
-        return self.ask(lambda ledger: ledger.outbox.count(*PENDING_STATES), wait_s=wait_s)
+    def pending(self, *states: State, wait_s: float = RUN_WAIT_S) -> int:
+        """The count of edits that have not reached the service, or of those in these states."""
+        return self.ask(lambda ledger: ledger.outbox.count(*(states or PENDING_STATES)), wait_s=wait_s)
 
     def held(self, *, but: Collection[int]) -> list[dict[str, Any]]:
         """A notice of each place that waits for a person, except for these; see `Outbox.notice`."""
@@ -86,6 +86,10 @@ class LocalEdits:
             return sorted(name for name, place in SiteNames(ledger.database).locids().items() if place in places)
 
         return self.ask(ask)
+
+    def numbers(self) -> Collection[int]:
+        """The service's locids of our places."""
+        return self.ask(lambda ledger: ledger.outbox.numbers())
 
     def deleted_here(self) -> set[int]:
         """The service's locids of the geolocations that this machine deleted there, or may have, or is to delete."""

@@ -180,8 +180,8 @@ class Steps:
             raise EditError(f"step {number} of the history changed no site, or is not there: nothing to undo")
         if not self._stands(number):
             sql = "SELECT who, at FROM history WHERE step = (SELECT undone_by FROM steps WHERE id = ?)"
-            by, at = self._database.execute(sql, (number,)).fetchone() or (None, "")
-            raise EditError(f"already undone by {by or 'somebody'}, {shown(at)}")
+            found = self._database.execute(sql, (number,)).fetchone()  # none, if there was nothing left to undo
+            raise EditError("already undone" + (f" by {found[0] or 'somebody'}, {shown(found[1])}" if found else ""))
         if place is None:
             return step, True
         changes, vrfs = (tuple(each for each in lines if each.place == place) for lines in (step.changes, step.vrfs))

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -68,7 +68,7 @@ def _compare(pull: Pull, baseline: Baseline, candidate: Candidate, staged: Stage
     if difference:
         difference["custom_geolocations_gone"] = len(gone)
         report.difference = difference
-    if lost := _lost(before, after, gone, report):
+    if lost := _lost(before, after, gone, report, pull.directory.local.numbers()):
         shown = "; ".join(f"{place.place_text()} ({place.locid})" for place in lost[:20])
         one = len(lost) == 1
         they, are, them = ("geolocation is", "was", "it") if one else ("geolocations are", "were", "them")
@@ -89,15 +89,20 @@ def _compare(pull: Pull, baseline: Baseline, candidate: Candidate, staged: Stage
     )
 
 
-def _lost(before: Cache, after: Cache, gone: list[int], report: PullReport) -> list[Geolocation]:
-    """Those of these locids that are gone, the newest first: not only hard to read, or under another number."""
+def _lost(before: Cache, after: Cache, gone: list[int], report: PullReport, ours: Collection[int]) -> list[Geolocation]:
+    """Those of these locids that are gone, the newest first: not only hard to read, or under another number.
+
+    ``ours`` are the numbers of our places: a push may have told that one has another number, and changed it there.
+    """
     if not gone:
         return []
     unread = {row["locid"] for row in report.rejected}
     had = {place.locid: place for place in before.custom()}
-    came = {replace(place, locid=0) for place in after.custom() if place.locid not in had}
+    new = [place for place in after.custom() if place.locid not in had]
+    came = {replace(place, locid=0) for place in new}
+    blocks = {block for place in new if place.locid in ours for block in place.ipblocks}
     there = (had[locid] for locid in sorted(gone, reverse=True) if locid not in unread)
-    return [place for place in there if replace(place, locid=0) not in came]
+    return [place for place in there if replace(place, locid=0) not in came and blocks.isdisjoint(place.ipblocks)]
 
 
 def _compare_networks(

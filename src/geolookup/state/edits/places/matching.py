@@ -45,8 +45,6 @@ class Matching:
     def __post_init__(self) -> None:
         for number in sorted(self.listed, reverse=True):
             self._cells.setdefault(self.forms.cell(self.listed[number].values), []).append(number)
-            for block in self.listed[number].blocks:
-                self._having.setdefault(block, []).append(number)
 
     def holds(self, place: Place) -> bool:
         """True if a place is what its number shows."""
@@ -119,6 +117,10 @@ class Matching:
 
     def sharing(self, place: Place, contents: Iterable[Content], fits: Fits) -> list[int]:
         """The numbers of what is nobody's, has a block of what a place may be, and ``fits`` that."""
+        if not self._having:
+            for number in sorted(self.listed, reverse=True):
+                for block in self.listed[number].blocks:
+                    self._having.setdefault(block, []).append(number)
         found = {
             number: None
             for content in dict.fromkeys(contents)

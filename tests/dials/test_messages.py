@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -242,3 +243,12 @@ def test_a_drop_of_all_leaves_what_may_have_been_made_whole_and_says_so(person: 
     settle()
     person("push")
     assert person.there == {-1: ("Berlin", ["10.1.0.0"]), -2: ("Ulm", ["10.2.0.0"])}
+
+
+def test_a_push_where_nothing_was_published_says_so(
+    person: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEOLOOKUP_HOME", str(tmp_path / "mistyped"))
+    person("push", exits=1)
+    assert "does not exist, so it holds no state: check the path" in person.said
+    assert not (tmp_path / "mistyped").exists()

@@ -58,8 +58,11 @@ def push(
     :raises StateBusyError: if another run is under way
     :raises EditsDamagedError: if edits.db is damaged or has gone back: nothing was sent
     :raises WrongUpstreamError: if the state belongs to another URL
+    :raises NoStateError: if nothing has been published: a mistyped directory has no edits, either
     """
     url = require_same_upstream(directory, settings, url_moved=url_moved)
+    if directory.named_current() is None:
+        directory.require_current()
     began = time.monotonic()
     report = PushReport(url=url)
     with (

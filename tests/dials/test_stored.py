@@ -1,6 +1,8 @@
 """Services that store something else than they are told: what they said yes to is done, and told once, by field."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -326,3 +328,34 @@ def test_a_deletion_waits_if_somebody_changed_what_no_list_has_shown_yet(
         person(command, exits=3)
         assert person.upstream.places[number] == theirs
     assert "instead of" in person("outbox", "list") + person.said
+
+
+@pytest.mark.parametrize("when", ["created, and seen", "another field updated", "another field updated, and seen"])
+def test_what_a_colleague_filled_in_after_a_list_is_not_taken_back_by_a_sheet(
+    person: Person, tmp_path: Path, when: str
+) -> None:
+    sheet, head = tmp_path / "a.csv", "name,country,region,city,postalcode,latitude,longitude,dmacode,areacode,blocks\n"
+
+    def applies(areacode: str, *, exits: int = 0) -> None:
+        sheet.write_text(f"{head}Ulm,DE,,Ulm,,48.4,10.0,,{areacode},10.1.0.0/24\n")
+        person("custom", "apply", sheet, exits=exits)
+
+    person("sync")
+    applies("")
+    if when == "created, and seen":
+        person("push")
+    else:
+        person.pushes_for_all_to_see()
+        applies("0731")
+        person("push")
+    if when.endswith("seen"):
+        person("sync")  # which proves nothing yet, and shows what was sent
+    place = person.upstream.places[-1]
+    filled = replace(place, fields=tuple({**place.as_fields(), "postalcode": "89073"}.values()))
+    person.upstream.colleague_changes(-1, filled, who="colleague")
+    settle()
+    person("sync")
+    applies("0732", exits=3)
+    assert "Ulm: the service changed it: postalcode was empty, is 89073" in person.said
+    person("push")
+    assert person.upstream.places[-1].as_fields()["postalcode"] == "89073"

@@ -19,7 +19,7 @@ from geolookup.state.edits.places.looking import is_familiar, recognised
 from geolookup.state.edits.places.place import Content, Place, in_order
 from geolookup.state.edits.places.reconcile import Hold, taken_along
 from geolookup.state.generations.cache import digest
-from geolookup.sync.push.storing import learn_all, note_exact, words_of_forms
+from geolookup.sync.push.storing import learn_all, note_exact, stored_of, words_of_forms
 from geolookup.sync.push.telling import Names, why_held, why_missing, words_of
 
 _MOST_NAMED = 5
@@ -145,7 +145,7 @@ class _Conclusion:
         """Note what a list shows of an edit that is over."""
         there = place.baseline
         if row.intent.values and there is not None:
-            self._outbox.change(row.id, stored=there.fields)
+            self._outbox.change(row.id, stored=stored_of(kept, row, there).fields)
         if row.state == State.DONE:
             return
         reason = "it is gone already"

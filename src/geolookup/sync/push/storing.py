@@ -3,10 +3,13 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
+from msgspec.structs import replace
+
 from geolookup.model.fields import DEGREES, FIELD_NAMES
 from geolookup.state.edits.outbox.kept import Kept
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.payload import values_of
+from geolookup.state.edits.outbox.row import OutboxRow
 from geolookup.state.edits.places.likeness import Forms, folded, may_be_stored
 from geolookup.state.edits.places.place import Content, Place, Request, Values, filled
 from geolookup.state.edits.places.reconcile import promised_blocks
@@ -39,6 +42,16 @@ def note_exact(ledger: Ledger, kept: Kept, content: Content) -> None:
 def _is_exact(kept: Kept, request: Request) -> bool:
     """True if a list has shown just what a request sent."""
     return any(row.stored is not None and values_of(row.stored) == request.values for row in kept.rows.values())
+
+
+def stored_of(kept: Kept, row: OutboxRow, there: Content) -> Content:
+    """What the service has made of the fields of an edit: not what somebody wrote where a list had shown them."""
+    values = row.intent.values
+    if row.stored is not None and values_of(row.stored) == values:
+        return replace(there, values=values)
+    seen = kept.place.baseline.values if kept.place.baseline is not None else ()
+    as_seen = {at for at, value in enumerate(seen) if value == values[at]} - row.intent.touched.keys()
+    return replace(there, values=tuple(values[at] if at in as_seen else now for at, now in enumerate(there.values)))
 
 
 def _newest_fields(place: Place) -> Request | None:

@@ -589,22 +589,29 @@ def test_a_restore_in_the_middle_of_a_removal_waits_for_a_person_who_gets_the_ot
     assert person.there == {-1: ("Berlin", [*again, "10.2.0.0", "10.3.0.0"])}
 
 
-@pytest.mark.parametrize("decision", ["retry", "drop"])
-def test_a_removal_of_which_a_fail_over_lost_the_half_gives_the_other_blocks_back(
-    person: Person, decision: str
+@pytest.mark.parametrize("decision", ["retry", "drop", "adopt"])
+@pytest.mark.parametrize("lost", [True, False], ids=["a fail-over lost the half", "a colleague took another block"])
+def test_each_choice_about_a_removal_of_which_others_are_missing_too_does_what_it_says(
+    person: Person, lost: bool, decision: str
 ) -> None:
     locid = person.has("10.1.0.0/24", "10.2.0.0/24", "10.3.0.0/24")
     person("custom", "remove-block", locid, "10.1.0.0/24")
     person("push")
-    person.upstream.colleague_changes(-1, Place(person.upstream.places[-1].fields), who="fail-over")
+    place = person.upstream.places[-1]
+    left = place.blocks - {("10.2.0.0", "10.2.0.255"), *(place.blocks if lost else [])}
+    person.upstream.colleague_changes(-1, Place(place.fields, left), who="somebody")
+    person("custom", "add-block", locid, "10.5.0.0/24")
     settle()
-    person("sync", exits=3)
-    assert "does not show them" in person.said
-    person("outbox", decision, 5)
-    again = ["10.1.0.0"] if decision == "drop" else []
-    assert person.looks_up("10.1.0.1", "10.2.0.1", "10.3.0.1") == [-1 if again else 1, -1, -1]
+    person("push", exits=3)
+    missing = "10.2.0.0-10.2.0.255" + (", 10.3.0.0-10.3.0.255" if lost else "")
+    assert f"`geolookup outbox retry 5` sends it again and gives {missing} back" in person.said
+    assert f"`geolookup outbox drop 5` gives it up and gives 10.1.0.0-10.1.0.255, {missing} back" in person.said
+    person("outbox", decision, 5, *([-1] if decision == "adopt" else []))
+    back = {"retry": ["10.2.0.0"], "drop": ["10.1.0.0", "10.2.0.0"], "adopt": []}[decision]
+    back += ["10.3.0.0"] if not lost or decision != "adopt" else []
+    assert person.looks_up("10.1.0.1", "10.2.0.1") == [-1 if each in back else 1 for each in ("10.1.0.0", "10.2.0.0")]
     person.pushes_for_all_to_see()
-    assert person.there == {-1: ("Berlin", [*again, "10.2.0.0", "10.3.0.0"])}
+    assert person.there == {-1: ("Berlin", [*back, "10.5.0.0"])}
 
 
 def test_a_removal_that_waits_for_a_block_of_somebody_else_names_it(person: Person) -> None:

@@ -52,6 +52,8 @@ _WORDS: dict[str, tuple[str, str]] = {
     "unclear": ("Create mine as a new one", "Drop my change"),
 }
 _OTHERWISE = ("Send it again", "Drop my change")
+#: Why a removal is held of which other blocks may be missing, too: that may be left as it is.
+_AS_IT_IS = ("doubted", "not shown")
 
 
 @get("/outbox", sync_to_thread=True)
@@ -301,14 +303,14 @@ class _Adopt(_Decision):
 
     def __init__(self, row: OutboxRow, hold: Hold | None, names: Mapping[int, str]) -> None:
         super().__init__(row, hold, names)
-        self.own = hold.number if hold is not None and hold.reason == "doubted" else None
+        self.own = hold.number if hold is not None and hold.reason in _AS_IT_IS else None
         if self.own is not None:
             self.title = self.link = self.button = "Leave it as the service has it"
             self.hint, self.locid_label = "What is missing there stays away.", ""
 
     @classmethod
     def fits(cls, row: OutboxRow, hold: Hold | None) -> bool:
-        base, theirs = row.intent.base, None if hold is None or hold.reason != "doubted" else hold.theirs
+        base, theirs = row.intent.base, None if hold is None or hold.reason not in _AS_IT_IS else hold.theirs
         missing = frozenset() if base is None or theirs is None else base.blocks - theirs.blocks
         return row.state in PERSON_STATES and (row.intent.what == "create" or frozenset() < row.intent.takes < missing)
 

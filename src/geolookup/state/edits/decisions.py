@@ -141,7 +141,7 @@ def adopt(session: EditSession, number: int, locid: int) -> OutboxRow:
     kept, hold = _held(session, row)
     if "same" not in offered(kept.place, hold):
         raise EditError(f"edit {number} is to {row.describe()}: its place is known, so there is nothing to adopt")
-    if hold.reason == "doubted":
+    if hold.reason in ("doubted", "not shown"):
         if locid != hold.number:
             raise EditError(f"edit {number} is to {row.describe()}, which is {hold.number}: adopt it as that")
         return _choose(session, row, kept, hold, "same", "adopt")

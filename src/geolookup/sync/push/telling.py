@@ -10,10 +10,10 @@ from geolookup.state.edits.outbox.ledger import EDIT, Ledger
 from geolookup.state.edits.outbox.operations import describe
 from geolookup.state.edits.outbox.payload import geolocation
 from geolookup.state.edits.outbox.row import OutboxRow
-from geolookup.state.edits.places.choosing import anew, offered
+from geolookup.state.edits.places.choosing import anew, given_back, offered
 from geolookup.state.edits.places.concluding import over
-from geolookup.state.edits.places.place import Blocks, Content, Place, in_order, taken_by
-from geolookup.state.edits.places.reconcile import Hold, others_missing, strange_blocks
+from geolookup.state.edits.places.place import Blocks, Content, Place, in_order
+from geolookup.state.edits.places.reconcile import Hold, strange_blocks
 
 _MOST_NAMED = 5
 
@@ -121,8 +121,7 @@ def why_held(kept: Kept, hold: Hold, names: Names) -> str:
         gone = f"{who} is gone from the service, deleted by somebody"
     is_lost = hold.reason == "not shown" and hold.theirs is None
     said = "" if kept.place.refused is None else kept.place.refused.said
-    missing = frozenset() if hold.theirs is None else others_missing(kept.place, hold.theirs)
-    takes = taken_by(kept.place.in_doubt) if missing else missing
+    others, all_of_it = given_back(kept.place, hold)
     is_wanted = bool(anew(kept.place).intents)
     again = "creates it anew" if is_wanted else "takes it for gone: nothing is created or deleted"
     reasons = {
@@ -140,14 +139,14 @@ def why_held(kept: Kept, hold: Hold, names: Names) -> str:
         "theirs": f"`geolookup outbox drop {EDIT}` keeps theirs",
         "anew": f"`geolookup outbox retry {EDIT}` {again}",
         "same": f"`geolookup outbox adopt {EDIT} {number}` keeps it as it is there"
-        if missing
+        if others
         else ", ".join(
             f"`geolookup outbox adopt {EDIT} {each}` says that {each} is it{'' if is_wanted else ', to be deleted'}"
             for each in [number, *(also for also, _ in hold.also)][:_MOST_NAMED]
             if names.is_free(each, kept)
         ),
-        "retry": f"`geolookup outbox retry {EDIT}` {again if is_lost else 'sends it again'}{_back(missing)}",
-        "drop": f"`geolookup outbox drop {EDIT}` gives it up{_back(missing | takes)}",
+        "retry": f"`geolookup outbox retry {EDIT}` {again if is_lost else 'sends it again'}{_back(others)}",
+        "drop": f"`geolookup outbox drop {EDIT}` gives it up{_back(all_of_it)}",
     }
     return (
         f"{reasons[hold.reason]}; {', '.join(filter(None, (effects[choice] for choice in offered(kept.place, hold))))}"

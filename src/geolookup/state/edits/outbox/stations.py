@@ -88,7 +88,8 @@ def _held(place: Place, hold: Hold, left: list[Intent]) -> list[int]:
             found = [intent for intent in left if place.refused.concerns(intent)]
         case "not shown":
             said_yes = [request for request in place.requests if request.known]
-            found = [intent for intent in left if any(request.concerns(intent) for request in said_yes)]
+            found = [each for each in place.intents if any(request.concerns(each) for request in said_yes)]
+            found = [each for each in found if each in left] or found
         case _:
             found = []
     return [intent.id for intent in found or left[:1] or place.intents[:1]]

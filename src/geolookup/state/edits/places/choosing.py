@@ -1,6 +1,5 @@
 """What a person may choose for a place that is held, and what becomes of it then."""
 
-from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
@@ -36,7 +35,7 @@ CHOICES: dict[Reason, tuple[Choice, ...]] = {
     "conflict": ("mine", "theirs"),
     "gone": ("anew", "drop"),
     "another": ("anew", "same", "drop"),
-    "not shown": ("retry", "drop"),
+    "not shown": ("retry", "same", "drop"),
     "unclear": ("same", "anew", "drop"),
     "refused": ("retry", "drop"),
     "doubted": ("retry", "same", "drop"),
@@ -49,8 +48,7 @@ def offered(place: Place, hold: Hold) -> tuple[Choice, ...]:
     wanted = frozenset() if place.shown is None else place.shown.blocks
     never: set[Choice] = {"retry"} if hold.reason == "refused" and hold.also else set()
     never |= {"anew"} if any(content.blocks & wanted for content in there) else set()
-    is_missing = hold.theirs is not None and others_missing(place, hold.theirs)
-    never |= {"same"} if hold.reason == "doubted" and not is_missing else set()
+    never |= {"same"} if hold.reason in ("doubted", "not shown") and not any(given_back(place, hold)) else set()
     return tuple(choice for choice in CHOICES[hold.reason] if choice not in never)
 
 
@@ -74,8 +72,9 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
                 against |= {each.id for each in place.intents if each.takes and each.applied(known) != known}
             others = tuple(intent for intent in place.intents if intent.id not in against)
             return _as_it_is(replace(place, intents=others), hold.theirs)
-        case "same" if hold.reason == "doubted":
-            since = tuple(intent for intent in place.intents if intent.id > place.doubted)
+        case "same" if hold.reason in ("doubted", "not shown"):
+            over = _acknowledged(place) if hold.reason == "not shown" else place.in_doubt
+            since = tuple(intent for intent in place.intents if intent not in over)
             return rebased(replace(place, intents=since, requests=(), owed=frozenset(), doubted=0), hold.theirs)
         case "same":
             assert hold.theirs is not None  # it is there, as it is
@@ -96,15 +95,13 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
         case "drop" if hold.reason == "refused":
             return replace(place, intents=without(place.intents, _refused(place)))
         case "drop" if hold.reason == "not shown" and hold.theirs is not None:
-            said_yes = [request for request in place.requests if request.known]
-            left = tuple(each for each in place.intents if not any(request.concerns(each) for request in said_yes))
-            return rebased(replace(place, intents=left, requests=(), owed=_back(place, hold.theirs, left)), hold.theirs)
+            left = tuple(each for each in place.intents if each not in _acknowledged(place))
+            return rebased(replace(place, intents=left, requests=(), owed=given_back(place, hold)[1]), hold.theirs)
         case "drop":
             theirs = hold.theirs if hold.reason == "doubted" else None  # else there is nothing, or another's
             if theirs is None:
                 return Place(id=place.id)  # given up: nothing of it is in doubt any more
-            missing = others_missing(place, theirs)  # none are, unless a removal may be half done
-            back = (missing | taken_by(place.in_doubt)) - theirs.blocks if missing else missing
+            back = given_back(place, hold)[1]  # none do, unless a removal may be half done
             baseline = replace(theirs, blocks=theirs.blocks | back)
             return Place(id=place.id, number=place.number, baseline=baseline, owed=back)
 
@@ -124,14 +121,26 @@ def _refused(place: Place) -> list[int]:
     ]
 
 
-def _back(place: Place, theirs: Content, left: Sequence[Intent]) -> Blocks:
-    """The blocks that come back as the acknowledged edits are given up, and those ``left`` are not: all that a removal
-    took which is half done, also if it was done, and what put the others back is undone.
+def _acknowledged(place: Place) -> list[Intent]:
+    """The edits that the service said yes to; with a create all later ones go."""
+    said_yes = [request for request in place.requests if request.known]
+    found = [each for each in place.intents if any(request.concerns(each) for request in said_yes)]
+    return [*place.intents] if any(each.what == "create" for each in found) else found
+
+
+def given_back(place: Place, hold: Hold) -> tuple[Blocks, Blocks]:
+    """The blocks that come back besides by "retry", and by "drop": of a removal in doubt, or that is not shown as it
+    was done, all that it took, if others are missing, too.
     """
+    if hold.theirs is None or hold.reason not in ("doubted", "not shown"):
+        return frozenset(), frozenset()
+    if hold.reason == "doubted":
+        missing = others_missing(place, hold.theirs)
+        return missing, missing | taken_by(place.in_doubt) - hold.theirs.blocks if missing else missing
     cleared = (each.before.blocks for each in place.requests if each.what == "clear" and each.before is not None)
-    taken = owed_blocks(place).union(*cleared) - theirs.blocks
-    given = {intent.new for intent in place.intents if intent not in left}
-    return taken - given if taken - given - taken_by(place.intents) else frozenset()
+    taken = owed_blocks(place).union(*cleared) - hold.theirs.blocks - {each.new for each in _acknowledged(place)}
+    others = taken - taken_by(place.intents)
+    return others, taken if others else others
 
 
 def anew(place: Place) -> Place:

@@ -302,6 +302,59 @@ def test_what_a_push_told_to_have_another_number_and_changed_there_is_not_told_t
     assert "gone" not in person.said
 
 
+def test_what_follows_a_create_is_given_up_with_it(person: Person) -> None:
+    person.upstream.dials = Dials(reuse=True)
+    person("sync")
+    locid = person.creates(dmacode="Z")
+    person("push")
+    place = person.upstream.places[-1]
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    person.upstream.colleague_creates({**place.as_fields(), "dmacode": "W"}, [("10.8.0.0", "10.8.0.255")], who="other")
+    person("custom", "add-block", locid, "10.5.0.0/24")
+    settle()
+    person("push", exits=3)
+    person("outbox", "drop", 1)
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.8.0.0"])}
+    assert person.looks_up("10.5.0.1") == [1]
+
+
+def test_a_place_that_is_over_hides_no_other_of_ours_that_has_its_number(person: Person) -> None:
+    person.upstream.dials = Dials(reuse=True)
+    person.has("10.3.0.0/24")
+    person("custom", "clear-blocks", -1)
+    person("push")
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    person.creates("10.3.0.0/24", dmacode="N")
+    for command in ("push", "push", "sync", "sync"):
+        person(command, exits=None)
+        settle()
+    held = [row["id"] for row in json.loads(person("outbox", "list", "--json")) if row["state"] == "held"]
+    for edit in held:
+        person("outbox", "drop", edit)
+    person("push")
+    person("sync")
+    assert person.there == {-1: ("Berlin", ["10.3.0.0"])}
+    assert person.looks_up("10.3.0.1") == [-1]
+
+
+def test_a_place_that_is_itself_and_was_given_a_block_is_not_the_one_that_had_it(person: Person) -> None:
+    fields = {**ELSEWHERE, "region": "", **BERLIN}
+    blocks = [("10.1.0.0", "10.1.0.255"), ("10.2.0.0", "10.2.0.255")]
+    person.upstream.colleague_creates({**fields, "dmacode": "X"}, blocks, who="colleague")
+    person.upstream.colleague_creates({**fields, "dmacode": "Y"}, [("10.3.0.0", "10.3.0.255")], who="colleague")
+    person("sync")
+    person("custom", "update", -2, "--postalcode", "5")
+    other, place = person.upstream.places[-1], person.upstream.places[-2]
+    new = Place(tuple({**place.as_fields(), "dmacode": "N"}.values()))
+    person.upstream.colleague_changes(-2, new, who="colleague")
+    given = other.blocks - {blocks[1]} | {("10.3.0.0", "10.3.0.255"), ("10.4.0.0", "10.4.0.255")}
+    person.upstream.colleague_changes(-1, Place(other.fields, given), who="colleague")
+    person("push", exits=None)
+    assert person.upstream.places[-1].as_fields()["postalcode"] == ""
+    assert "another number" not in person.said
+
+
 def test_a_deletion_that_waits_for_a_decision_is_not_done_because_a_copy_numbers_otherwise(person: Person) -> None:
     locid = person.creates("10.1.0.0/24")
     person("push")

@@ -43,7 +43,7 @@ def laid(ledger: Ledger, custom: Iterable[Geolocation], begun: Begun) -> dict[in
     custom, ours, forms = [*custom], ledger.read(f"{OPEN} OR {ABOVE}", (begun.counter,)), ledger.forms()
     hidden = _unproved(ledger, custom, ours, forms)
     shown = [place for place in custom if place.locid not in hidden]
-    return lay_over(shown, ours.values(), forms, listed=begun.counter)
+    return lay_over(shown, ours.values(), forms, listed=begun.counter, bound=ledger.outbox.numbers())
 
 
 def made_by(ledger: Ledger, custom: Iterable[Geolocation], number: int) -> Kept | None:
@@ -82,11 +82,13 @@ def _may_be_elsewhere(place: Place, listed: Mapping[int, Geolocation]) -> bool:
 ABOVE = "seen > ?"
 
 
-def lay_over(places: Iterable[Geolocation], ours: Collection[Kept], forms: Forms, *, listed: int) -> dict[int, Laid]:
+def lay_over(
+    places: Iterable[Geolocation], ours: Collection[Kept], forms: Forms, *, listed: int, bound: Collection[int] = ()
+) -> dict[int, Laid]:
     """Lay the places of this machine over the custom geolocations of a list with the counter ``listed``.
 
     ``ours`` are those of which something is open, or that a newer list has shown (`ABOVE`): any other is in the list
-    as it is.
+    as it is. ``bound`` are the numbers that places of ours have now: what is over hides none of these.
     """
     layer = {place.locid: Laid(place=place) for place in places}
     contents = {
@@ -109,7 +111,7 @@ def lay_over(places: Iterable[Geolocation], ours: Collection[Kept], forms: Forms
         place = kept.place
         content = place.shown
         number = kept.gone if place.number is None and listed < kept.seen else place.number
-        if number is not None and number in layer:
+        if number is not None and number in layer and (place.number is not None or number not in bound):
             found = contents[number]
             if place.number is not None:  # if a newer list has our place there, this one says nothing of it
                 was, is_ours = place, place.baseline is not None

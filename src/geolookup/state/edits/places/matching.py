@@ -190,7 +190,7 @@ def numbered_anew(places: Sequence[Place], matching: Matching) -> list[Place]:
             for was in ours[number]
             if was.blocks and was.values != listed[number].values
             for each in matching.sharing(place, [was], matching.forms.identical)
-            if was.blocks <= listed[each].blocks and not is_so(each) and each != number
+            if was.blocks == listed[each].blocks and not is_so(each) and each != number
         }
 
     found = []

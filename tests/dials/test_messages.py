@@ -252,3 +252,22 @@ def test_a_push_where_nothing_was_published_says_so(
     person("push", exits=1)
     assert "does not exist, so it holds no state: check the path" in person.said
     assert not (tmp_path / "mistyped").exists()
+
+
+@pytest.mark.parametrize("is_conclusive", [True, False], ids=["gone", "a list that is behind"])
+def test_of_a_place_of_ours_that_a_list_lacks_one_line_says_what_became_of_it(
+    person: Person, monkeypatch: pytest.MonkeyPatch, is_conclusive: bool
+) -> None:
+    person("sync")
+    place = dict.fromkeys(ELSEWHERE, "") | BERLIN
+    person("custom", "create", "Depot", *(f"--{name}={value}" for name, value in place.items() if value))
+    if is_conclusive:
+        person.pushes_for_all_to_see()
+    else:
+        monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "600")
+        person("push")
+        person("sync")
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    person("sync", exits=3 if is_conclusive else 0)
+    assert "not deleted here" not in person.said
+    assert ("Depot (-1) is gone from the service" in person.said) == is_conclusive

@@ -54,7 +54,7 @@ def test_answers_count_as_changed_exactly_where_an_address_has_another_one(week:
 
 def test_what_the_provider_lost_is_told_though_the_night_went_well(week: Week) -> None:
     (report,) = (report for night, report in zip(NIGHTS, week.reports, strict=True) if "depot" in night.name)
-    assert any("1 custom geolocation is gone, and was not deleted here: " in warning for warning in report["warnings"])
+    assert any(" is gone from the service, and from lookups: " in warning for warning in report["warnings"]), report
     assert report["pull"]["difference"]["geolocations"]["removed"] == 1
 
 

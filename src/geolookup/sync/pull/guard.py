@@ -63,20 +63,12 @@ def _compare(pull: Pull, baseline: Baseline, candidate: Candidate, staged: Stage
         report.warnings.append(f"the difference to what was pulled before is not known: {error}")
         difference, old_countries, old_custom = {}, {}, {}
     new_custom = after.custom_digests()
-    ours = pull.directory.local.deleted_here()
-    gone = [locid for locid in old_custom if locid not in new_custom and locid not in ours]
+    deleted = pull.directory.local.deleted_here()
+    gone = [locid for locid in old_custom if locid not in new_custom and locid not in deleted]
     if difference:
         difference["custom_geolocations_gone"] = len(gone)
         report.difference = difference
-    if lost := _lost(before, after, gone, report, pull.directory.local.numbers()):
-        shown = "; ".join(f"{place.place_text()} ({place.locid})" for place in lost[:20])
-        one = len(lost) == 1
-        they, are, them = ("geolocation is", "was", "it") if one else ("geolocations are", "were", "them")
-        report.warnings.append(
-            f"{len(lost)} custom {they} gone, and {are} not deleted here: {shown}{'; …' if len(lost) > 20 else ''}. "
-            f"Somebody deleted {them} at the service; `geolookup custom create` makes one anew"
-        )
-    return reasons_to_hold(
+    reasons = reasons_to_hold(
         pull.settings,
         old=baseline.record["rows"],
         new=staged.rows,
@@ -87,6 +79,19 @@ def _compare(pull: Pull, baseline: Baseline, candidate: Candidate, staged: Stage
         difference=difference,
         most=_most_rows(pull, baseline),
     )
+    ours = pull.directory.local.numbers()
+    lost = _lost(before, after, gone, report, ours)
+    if not reasons:  # else nothing is held against our places, which says of each of them what became of it
+        lost = [place for place in lost if place.locid not in ours]
+    if lost:
+        shown = "; ".join(f"{place.place_text()} ({place.locid})" for place in lost[:20])
+        one = len(lost) == 1
+        they, are, them = ("geolocation is", "was", "it") if one else ("geolocations are", "were", "them")
+        report.warnings.append(
+            f"{len(lost)} custom {they} gone, and {are} not deleted here: {shown}{'; …' if len(lost) > 20 else ''}. "
+            f"Somebody deleted {them} at the service; `geolookup custom create` makes one anew"
+        )
+    return reasons
 
 
 def _lost(before: Cache, after: Cache, gone: list[int], report: PullReport, ours: Collection[int]) -> list[Geolocation]:

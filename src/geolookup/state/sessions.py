@@ -222,7 +222,7 @@ class Sessions:
     def _begin(self, database: Connection, current: Current) -> EditSession:
         session = EditSession(database, current, self._lists, self._left)
         if not session.outbox.follows(current):
-            raise self._directory.edits.not_that()
+            raise self._directory.edits.lacking()
         return session
 
     def _keep(self, session: EditSession, current: Current) -> None:

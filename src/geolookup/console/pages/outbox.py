@@ -3,7 +3,7 @@
 A decision is a form: retry, edit, drop or adopt, named as the commands.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -32,7 +32,9 @@ from geolookup.sites.site import block_text
 from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.payload import described
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
+from geolookup.state.edits.places.choosing import Choice, offered
 from geolookup.state.edits.places.reconcile import Hold
+from geolookup.state.edits.session import EditSession
 from geolookup.sync.push import plan as plans
 from geolookup.sync.push.push import push
 
@@ -150,6 +152,7 @@ def one(request: AnyRequest, console: NamedDependency[Console], number: FromPath
     editor = console.editor()
     row = editor.edit(number)
     hold = editor.hold(number) if row.state in PERSON_STATES else None
+    choices = _offered(editor, number)
     names = _called(console.layer(), [row])
     return console.page(
         request,
@@ -157,9 +160,19 @@ def one(request: AnyRequest, console: NamedDependency[Console], number: FromPath
         row=row,
         lines=conflict_lines(row, hold),
         names=names,
-        choices={what: kind(row, hold, names) for what, kind in _CHOICES.items() if kind.fits(row, hold)},
-        candidates=[hold.number] if hold is not None and hold.reason in ("unclear", "another") else [],
+        choices={what: kind(row, hold, names) for what, kind in _CHOICES.items() if kind.fits(row, choices)},
+        candidates=[hold.number] if hold is not None and "same" in choices and hold.reason not in _AS_IT_IS else [],
     )
+
+
+def _offered(editor: Editor, number: int) -> tuple[Choice, ...]:
+    """The choices about why the place of an edit is held that can succeed now; none if it is not held."""
+
+    def ask(session: EditSession) -> tuple[Choice, ...]:
+        kept = session.ledger.of(session.outbox.row(number).locid)
+        return () if kept.hold is None else offered(kept.place, kept.hold)
+
+    return editor.sessions.ask(ask)
 
 
 def conflict_lines(row: OutboxRow, hold: Hold | None) -> list[Line]:
@@ -202,8 +215,8 @@ class _Decision(Edit):
         return row.locid, f"Change {row.id} ({what}): {wording.state(row.state)}"
 
     @classmethod
-    def fits(cls, row: OutboxRow, hold: Hold | None) -> bool:
-        """True if it can be made about this edit."""
+    def fits(cls, row: OutboxRow, choices: Collection[Choice]) -> bool:
+        """True if it can be made about this edit; ``choices`` are those about its place that can succeed now."""
         raise NotImplementedError
 
     def seen(self, editor: Editor) -> str:
@@ -226,7 +239,7 @@ class _Retry(_Decision):
         self.title = self.link = self.button = self.send
 
     @classmethod
-    def fits(cls, row: OutboxRow, hold: Hold | None) -> bool:  # noqa: ARG003
+    def fits(cls, row: OutboxRow, choices: Collection[Choice]) -> bool:  # noqa: ARG003
         return row.state in PERSON_STATES
 
     def does(self, values: Values) -> Does:  # noqa: ARG002
@@ -246,7 +259,7 @@ class _Amend(_Decision):
         self.title = f"Change what change {row.id} sends"
 
     @classmethod
-    def fits(cls, row: OutboxRow, hold: Hold | None) -> bool:  # noqa: ARG003
+    def fits(cls, row: OutboxRow, choices: Collection[Choice]) -> bool:  # noqa: ARG003
         waits = row.state in (State.QUEUED, *PERSON_STATES)
         return waits and (bool(row.intent.values) or row.intent.new is not None)
 
@@ -284,7 +297,7 @@ class _Drop(_Decision):
             self.hint = "Later changes of this site, which was not created yet, are dropped with it."
 
     @classmethod
-    def fits(cls, row: OutboxRow, hold: Hold | None) -> bool:  # noqa: ARG003
+    def fits(cls, row: OutboxRow, choices: Collection[Choice]) -> bool:  # noqa: ARG003
         return row.state in (State.QUEUED, *PERSON_STATES)
 
     def does(self, values: Values) -> Does:  # noqa: ARG002
@@ -309,10 +322,8 @@ class _Adopt(_Decision):
             self.hint, self.locid_label = "What is missing there stays away.", ""
 
     @classmethod
-    def fits(cls, row: OutboxRow, hold: Hold | None) -> bool:
-        base, theirs = row.intent.base, None if hold is None or hold.reason not in _AS_IT_IS else hold.theirs
-        missing = frozenset() if base is None or theirs is None else base.blocks - theirs.blocks
-        return row.state in PERSON_STATES and (row.intent.what == "create" or frozenset() < row.intent.takes < missing)
+    def fits(cls, row: OutboxRow, choices: Collection[Choice]) -> bool:
+        return row.state in PERSON_STATES and "same" in choices
 
     def does(self, values: Values) -> Does:
         try:

@@ -232,7 +232,7 @@ class Edits:
             if sealed and not seal.is_whole(database):
                 raise self._to_go_on(_CHANGED)
             if current is not None and not outbox.follows(current):
-                raise self.not_that()
+                raise self.lacking()
 
     def is_ours(self) -> bool:
         """Tell whether a release made the file: another program's would lose the edits if it were put in its place.
@@ -271,7 +271,7 @@ class Edits:
         if current is not None and current.had_edits:
             with self.reading() as database:
                 if not Outbox(database).follows(current):
-                    raise self.not_that()
+                    raise self.lacking()
 
     def require_present(self, current: Current | None) -> None:
         """The first half of `require_newest`, without opening the file; new is what nothing was ever done with."""
@@ -282,7 +282,7 @@ class Edits:
         if not (self.exists() and os.path.getsize(self.path)):
             raise self._damaged("is empty or gone, though there were edits")
 
-    def not_that(self) -> EditsDamagedError:
+    def lacking(self) -> EditsDamagedError:
         """The error of a file that lacks what was published or pushed from here."""
         return self._to_go_on(
             "lacks what was published or pushed from it: an older copy, or that of another state, was put in its place"

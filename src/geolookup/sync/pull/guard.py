@@ -79,7 +79,7 @@ def _compare(pull: Pull, baseline: Baseline, candidate: Candidate, staged: Stage
         difference=difference,
         most=_most_rows(pull, baseline),
     )
-    ours = pull.directory.local.numbers()
+    ours = pull.directory.local.numbers() if gone else ()
     lost = _lost(before, after, gone, report, ours)
     if not reasons:  # else nothing is held against our places, which says of each of them what became of it
         lost = [place for place in lost if place.locid not in ours]

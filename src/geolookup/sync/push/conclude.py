@@ -206,16 +206,19 @@ class _Conclusion:
 
     def _warn_of_shared(self, places: Collection[Place], *, but: Collection[Any]) -> None:
         """Warn of the blocks of our places that another geolocation has, too, except for these."""
-        ours = {place.number: place for place in places if place.number is not None and place.shown is not None}
-        shown = {number: place.shown.blocks for number, place in ours.items() if place.shown is not None}
+        kept = ((place.number, place.shown) for place in places)
+        ours = {number: shown.blocks for number, shown in kept if number is not None and shown is not None}
         owners: dict[Any, list[int]] = {}
-        for number, blocks in ({number: each.blocks for number, each in self._contents.items()} | shown).items():
+        for number, blocks in ({number: each.blocks for number, each in self._contents.items()} | ours).items():
             for block in blocks:
                 owners.setdefault(block, []).append(number)
         found = []
         for block in in_order(frozenset(block for block, having in owners.items() if len(having) > 1) - {*but}):
             if any(number in ours for number in owners[block]):
-                who = (self._names.number(number, self._contents.get(number)) for number in sorted(owners[block])[::-1])
+                who = (
+                    self._names.number(number, self._contents.get(number))
+                    for number in sorted(owners[block], reverse=True)
+                )
                 found.append(f"{block}: {' and '.join(who)}")
         if found:
             more = f"; and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""

@@ -61,7 +61,7 @@ def push(
     :raises NoStateError: if nothing has been published: a mistyped directory has no edits, either
     """
     url = require_same_upstream(directory, settings, url_moved=url_moved)
-    if directory.named_current() is None:
+    if directory.named_current() is None:  # a damaged one is for the run, which may go on with what is whole
         directory.require_current()
     began = time.monotonic()
     report = PushReport(url=url)

@@ -45,7 +45,7 @@ def _is_exact(kept: Kept, request: Request) -> bool:
 
 
 def stored_of(kept: Kept, row: OutboxRow, there: Content) -> Content:
-    """What the service has made of the fields of an edit: not what somebody wrote where a list had shown them."""
+    """The fields of an edit as the service stores them, without what somebody wrote after a list had shown them."""
     values = row.intent.values
     if row.stored is not None and values_of(row.stored) == values:
         return replace(there, values=values)

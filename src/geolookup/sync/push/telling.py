@@ -50,7 +50,7 @@ class Names:
         return describe(row.intent, number) + (f" ({site})" if site is not None else "")
 
     def number(self, number: int, content: Content | None) -> str:
-        """What has a number at the service, in words."""
+        """A geolocation of the service in words, by its number."""
         site = self._sites.get(self._ours.get(number, 0))
         return f"{site or (content and content.fields['city']) or 'geolocation'} ({number})"
 
@@ -154,7 +154,7 @@ def why_held(kept: Kept, hold: Hold, names: Names) -> str:
 
 
 def _back(blocks: Blocks) -> str:
-    """What a choice gives back besides, in words."""
+    """The blocks that a choice gives back, in words."""
     return f" and gives {', '.join(map(str, in_order(blocks)[:_MOST_NAMED]))} back" if blocks else ""
 
 

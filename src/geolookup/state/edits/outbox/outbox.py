@@ -36,7 +36,7 @@ _INSTEAD = "instead"
 
 
 class Newest(NamedTuple):
-    """What is published of a file: all up to its `Outbox.head`, and its `Outbox.line`."""
+    """The end of edits.db as a publish read it: its `Outbox.head` and its newest `Outbox.line`."""
 
     edits: int = 0
     line: str = ""
@@ -70,15 +70,16 @@ class Outbox:
 
     @property
     def newest(self) -> Newest:
-        """What a publish from this transaction has of the file."""
+        """The end of the file as this transaction reads it."""
         return Newest(self.head, self.line())
 
-    def line(self, where: str = "1 ORDER BY id DESC") -> str:
-        """The newest line of the history, as its number and its digest: no other state has that; "" without any.
+    def line(self, number: int | None = None) -> str:
+        """The newest line of the history, or that of a number, as its number and its digest; "" if there is none.
 
-        No line ever changes, so a file that has it has all that was done before, too.
+        No line ever changes, and no other state has it: a file that has it has all that was done before, too.
         """
-        for row in self._database.execute(f"SELECT * FROM history WHERE {where} LIMIT 1"):  # noqa: S608 - ours
+        sql = "SELECT * FROM history WHERE id = coalesce(?, (SELECT max(id) FROM history))"
+        for row in self._database.execute(sql, (number,)):
             return f"{row[0]} {digest(tuple(row)):x}"
         return ""
 
@@ -90,7 +91,7 @@ class Outbox:
 
     def line_like(self, other: str) -> str:
         """The line that has the number of that one, as `line`."""
-        return self.line(f"id = {int(other.partition(' ')[0] or 0)}")
+        return self.line(int(other.partition(" ")[0] or 0))
 
     @property
     def step(self) -> int:
@@ -217,8 +218,7 @@ class Outbox:
     def lift(self, *, edits: int, counter: int, line: str) -> None:
         """Raise both counters above these, so that what was published from a file that is gone counts as older.
 
-        ``line`` is the newest of that file that was.
-
+        ``line`` is the newest line that was published from that: this file stands for it, though it lacks it.
         That of marks also above those of its own edits: else no list would ever be newer than these.
         """
         if (found := self._claimed()) is not None:  # it is put there by a person's will

@@ -15,7 +15,7 @@ _MODULUS = 1 << 62
 
 
 def digest(values: tuple[Any, ...]) -> int:
-    """The digest of a row: its table and its values."""
+    """The digest of the values of a row."""
     return int.from_bytes(hashlib.blake2b(repr(values).encode(), digest_size=8).digest(), "little")
 
 

@@ -87,9 +87,7 @@ def _held(place: Place, hold: Hold, left: list[Intent]) -> list[int]:
         case "refused" if place.refused is not None:
             found = [intent for intent in left if place.refused.concerns(intent)]
         case "not shown":
-            said_yes = [request for request in place.requests if request.known]
-            found = [each for each in place.intents if any(request.concerns(each) for request in said_yes)]
-            found = [each for each in found if each in left] or found
+            found = [each for each in place.said_yes if each in left] or [*place.said_yes]
         case _:
             found = []
     return [intent.id for intent in found or left[:1] or place.intents[:1]]

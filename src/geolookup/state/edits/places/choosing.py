@@ -30,7 +30,7 @@ from geolookup.state.edits.places.reconcile import (
 Choice: TypeAlias = Literal["mine", "theirs", "anew", "same", "retry", "drop"]
 
 #: The choices that can succeed for each reason; "drop" gives up what is open, and "same" takes what the number shows,
-#: of what is doubted as what a person wants: both others put blocks back that are missing.
+#: also where "retry" and "drop" would both give blocks back that are missing.
 CHOICES: dict[Reason, tuple[Choice, ...]] = {
     "conflict": ("mine", "theirs"),
     "gone": ("anew", "drop"),
@@ -73,7 +73,7 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
             others = tuple(intent for intent in place.intents if intent.id not in against)
             return _as_it_is(replace(place, intents=others), hold.theirs)
         case "same" if hold.reason in ("doubted", "not shown"):
-            over = _acknowledged(place) if hold.reason == "not shown" else place.in_doubt
+            over = place.said_yes if hold.reason == "not shown" else place.in_doubt
             since = tuple(intent for intent in place.intents if intent not in over)
             return rebased(replace(place, intents=since, requests=(), owed=frozenset(), doubted=0), hold.theirs)
         case "same":
@@ -95,7 +95,9 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
         case "drop" if hold.reason == "refused":
             return replace(place, intents=without(place.intents, _refused(place)))
         case "drop" if hold.reason == "not shown" and hold.theirs is not None:
-            left = tuple(each for each in place.intents if each not in _acknowledged(place))
+            over = place.said_yes
+            is_created = any(each.what == "create" for each in over)  # else its later edits would go to what is there
+            left = () if is_created else tuple(each for each in place.intents if each not in over)
             return rebased(replace(place, intents=left, requests=(), owed=given_back(place, hold)[1]), hold.theirs)
         case "drop":
             theirs = hold.theirs if hold.reason == "doubted" else None  # else there is nothing, or another's
@@ -121,16 +123,10 @@ def _refused(place: Place) -> list[int]:
     ]
 
 
-def _acknowledged(place: Place) -> list[Intent]:
-    """The edits that the service said yes to; with a create all later ones go."""
-    said_yes = [request for request in place.requests if request.known]
-    found = [each for each in place.intents if any(request.concerns(each) for request in said_yes)]
-    return [*place.intents] if any(each.what == "create" for each in found) else found
-
-
 def given_back(place: Place, hold: Hold) -> tuple[Blocks, Blocks]:
-    """The blocks that come back besides by "retry", and by "drop": of a removal in doubt, or that is not shown as it
-    was done, all that it took, if others are missing, too.
+    """The blocks that "retry" gives back beside what the edits say, and those that "drop" gives back.
+
+    There are some if a removal may be half done: others are missing with those that it took. "drop" gives back all.
     """
     if hold.theirs is None or hold.reason not in ("doubted", "not shown"):
         return frozenset(), frozenset()
@@ -138,7 +134,7 @@ def given_back(place: Place, hold: Hold) -> tuple[Blocks, Blocks]:
         missing = others_missing(place, hold.theirs)
         return missing, missing | taken_by(place.in_doubt) - hold.theirs.blocks if missing else missing
     cleared = (each.before.blocks for each in place.requests if each.what == "clear" and each.before is not None)
-    taken = owed_blocks(place).union(*cleared) - hold.theirs.blocks - {each.new for each in _acknowledged(place)}
+    taken = owed_blocks(place).union(*cleared) - hold.theirs.blocks - {each.new for each in place.said_yes}
     others = taken - taken_by(place.intents)
     return others, taken if others else others
 

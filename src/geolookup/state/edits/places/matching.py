@@ -116,7 +116,7 @@ class Matching:
         return self._of_nobody(place, found)
 
     def sharing(self, place: Place, contents: Iterable[Content], fits: Fits) -> list[int]:
-        """The numbers of what is nobody's, has a block of what a place may be, and ``fits`` that."""
+        """The numbers that no place of ours has, of what shares a block with what a place may be, and ``fits`` it."""
         if not self._having:
             for number in sorted(self.listed, reverse=True):
                 for block in self.listed[number].blocks:
@@ -131,7 +131,7 @@ class Matching:
         return self._of_nobody(place, found)
 
     def _of_nobody(self, place: Place, numbers: Iterable[int]) -> list[int]:
-        """Those that are no other place's, and that this one may be."""
+        """The numbers that no other place has, and that this place may have."""
         return [each for each in numbers if each not in self.taken and not self.is_ruled_out(place, each)]
 
     def note_edited(self, place: Place) -> None:

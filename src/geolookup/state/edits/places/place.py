@@ -209,6 +209,12 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(intent for intent in self.intents if intent.id <= self.doubted)
 
     @property
+    def said_yes(self) -> tuple[Intent, ...]:
+        """The intents that the service acknowledged, whether a list shows them or not."""
+        known = [request for request in self.requests if request.known]
+        return tuple(each for each in self.intents if any(request.concerns(each) for request in known))
+
+    @property
     def unbound(self) -> "Place":
         """The place without its number, which is nothing's or another's by now; what was refused was of that number."""
         return replace(self, number=None, lost=self.number, refused=None)

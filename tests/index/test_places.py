@@ -2,7 +2,6 @@
 
 import copy
 import dataclasses
-import gc
 import os
 import pickle
 import random
@@ -25,6 +24,7 @@ from geolookup.model.errors import IndexDamagedError
 from geolookup.model.fields import FIELD_NAMES, FIELDS, TEXT_NAMES
 from geolookup.model.types import Geolocation, geolocation_of
 from tests.support.examples import examples
+from tests.support.memory import memory_kept
 
 native: Any = accelerator()
 pytestmark = pytest.mark.skipif(native is None, reason="the accelerator was not built here")
@@ -288,8 +288,7 @@ def test_answers_cost_no_memory_once_they_are_gone(tmp_path: Path) -> None:
                 getattr(view, name)
             assert (view.city, view.postalcode) == (f"city {slot}", str(slot))
         del view
-        gc.collect()
-        return tracemalloc.get_traced_memory()[0]
+        return memory_kept(__file__)
 
     tracemalloc.start()
     try:

@@ -34,6 +34,7 @@ from tests.index.building import ADDRESSES, around
 from tests.index.native.searchers import native, needs_native
 from tests.oracle.pure_searcher import PureSearcher
 from tests.support.examples import examples
+from tests.support.memory import memory_kept
 
 pytestmark = needs_native
 
@@ -291,8 +292,7 @@ def test_matches_are_small_and_cost_no_memory_once_they_are_gone(both: Both) -> 
             for name in MEMBERS:
                 getattr(match, name)
         del kept, match
-        gc.collect()
-        after = tracemalloc.get_traced_memory()[0]
+        after = memory_kept(__file__)
     finally:
         tracemalloc.stop()
     assert memory / len(texts) < 60  # of it 8 for the list

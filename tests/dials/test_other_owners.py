@@ -321,6 +321,44 @@ def test_a_number_whose_new_owner_took_over_a_block_before_a_list_showed_ours_is
 
 
 @pytest.mark.parametrize("command", ["sync", "push"])
+@pytest.mark.parametrize("then", ["pushed", "published"])
+def test_an_older_copy_that_numbers_otherwise_gets_no_edit_in_place_of_its_neighbour(
+    person: Person, monkeypatch: pytest.MonkeyPatch, command: str, then: str
+) -> None:
+    """Two branches in one town, of which one got a block of the other, at a service that moved to what was before."""
+    before = {"1": ["10.1.0.0", "10.2.0.0"], "2": ["10.3.0.0"]}
+    for branch, blocks in before.items():
+        ranges = [(block, f"{block.removesuffix('0')}255") for block in blocks]
+        person.upstream.colleague_creates({**ELSEWHERE, "areacode": branch}, ranges, who="colleague")
+    settle()
+    person("sync")
+    copy = [(place.as_fields(), [*place.blocks]) for place in person.upstream.places.values()]
+    person("custom", "remove-block", -1, "10.1.0.0/24")
+    person("custom", "add-block", -2, "10.1.0.0/24")
+    person("push")
+    settle()
+    if then == "published":
+        person("sync")
+    moved = Upstream(Dials(), Random(1), time.monotonic)
+    for fields, ranges in reversed(copy):
+        moved.colleague_creates(fields, ranges, who="moving")
+    with OverHttp(moved) as service:
+        monkeypatch.setenv("GEOLOOKUP_URL", service.url)
+        person.upstream = moved
+        person("custom", "update", -2, "--postalcode", "10115")
+        person(command, "--url-moved", exits=3)
+        person("push", exits=3)
+        assert ours_to(person, -1) == ours_to(person, -2) == []
+        for row in json.loads(person("outbox", "list", "--json")):
+            if row["state"] == "held":  # each choice of all that are told is right
+                command = (("retry", row["id"]), ("adopt", row["id"], -1))[then == "published"]
+                person("outbox", *command)
+        person.pushes_for_all_to_see()
+        branches = {place.as_fields()["areacode"]: place.as_fields()["postalcode"] for place in moved.places.values()}
+        assert branches == {"1": "", "2": "10115"}
+
+
+@pytest.mark.parametrize("command", ["sync", "push"])
 def test_a_service_that_moved_and_numbers_otherwise_is_not_reproached_with_its_answers(
     person: Person, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:

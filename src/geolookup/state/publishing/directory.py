@@ -161,6 +161,10 @@ class StateDirectory:
         current = self.named_current()
         return None if current is None else current.published.get("url")
 
+    def has_moved(self, url: str) -> bool:
+        """True if what is served came from a service at another address than this: its numbers may be others here."""
+        return self.service_url() not in (None, url)
+
     def upstream_url(self) -> str | None:
         """The upstream that this state belongs to: the one pushed to, else the one pulled from; None without either."""
         return self.local.setting(UPSTREAM_URL) or self.service_url()

@@ -248,7 +248,14 @@ def _hold_against(
     with edits.transaction() as database:
         ledger = Ledger(database)
         ledger.at_service(url)
-        findings = conclude(ledger, start, places, pull.settings.settle_s, asked_freely=asked_freely)
+        findings = conclude(
+            ledger,
+            start,
+            places,
+            pull.settings.settle_s,
+            asked_freely=asked_freely,
+            moved=pull.directory.has_moved(url),
+        )
         notices = [ledger.outbox.notice(row.id, row.locid, row.locid, row.problem or "") for row in findings.held]
         names = Names(ledger)
         report.warnings += [

@@ -42,18 +42,25 @@ class Findings:
 
 
 def conclude(
-    ledger: Ledger, start: Start, listed: Mapping[int, Geolocation], settle_s: float, *, asked_freely: bool = True
+    ledger: Ledger,
+    start: Start,
+    listed: Mapping[int, Geolocation],
+    settle_s: float,
+    *,
+    asked_freely: bool = True,
+    moved: bool = False,
 ) -> Findings:
     """Hold the list of that start against every place; see `places.concluding`.
 
-    ``asked_freely`` is false of an answer that the list is as it was: it proves nothing about what was sent.
+    ``asked_freely`` is false of an answer that the list is as it was: it proves nothing about what was sent. ``moved``
+    is true of a service at another address than what is published came from.
     """
     known = ledger.read(f"{OPEN} OR number IS NOT NULL OR {NAMED}")
     over = [*ledger.over()] if asked_freely else []
     if not (known or over or ledger.watched()):
         return Findings()
     conclusion = _Conclusion(ledger, listed, known)
-    conclusion.hold_against(start, settle_s, over, asked_freely=asked_freely)
+    conclusion.hold_against(start, settle_s, over, asked_freely=asked_freely, moved=moved)
     return conclusion.findings
 
 
@@ -69,7 +76,7 @@ class _Conclusion:
         self._contents = {number: content_of(place) for number, place in listed.items()}
         self._forms = ledger.forms()
 
-    def hold_against(self, start: Start, settle_s: float, over: list[Kept], *, asked_freely: bool) -> None:
+    def hold_against(self, start: Start, settle_s: float, over: list[Kept], *, asked_freely: bool, moved: bool) -> None:
         """Write what the list says of each place, and collect what is to be told."""
         ledger, known, contents = self._ledger, self._known, self._contents
         baselines = self._outbox.baselines
@@ -97,6 +104,7 @@ class _Conclusion:
             mark=self._mark,
             waiting=waiting,
             was={id_: kept.last for id_, kept in known.items() if kept.last is not None and kept.gone is None},
+            moved=moved,
         )
         self.findings.undecided = found.undecided
         self._names = Names(ledger, found.places)

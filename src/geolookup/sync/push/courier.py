@@ -91,6 +91,7 @@ class Courier:
     """One push under way. ``ledgers`` opens edits.db, in a transaction of its own each time; ``connections`` send.
 
     ``read`` reads a complete list, as `view.ServiceView.read` does; ``seen`` is one that was read before.
+    ``moved`` is true of a service at another address than what is published came from.
     ``unmodified`` is the start of the newest list, if it is as what is published and nothing was sent since.
     """
 
@@ -104,10 +105,12 @@ class Courier:
         *,
         on_conflict: OnConflict = "hold",
         seen: Seen | None = None,
+        moved: bool = False,
     ) -> None:
         self._ledgers = ledgers
         self._read = read
         self._seen = seen
+        self._moved = moved
         self.unmodified: Start | None = None
         self._connections = connections
         self._settings = settings
@@ -175,7 +178,7 @@ class Courier:
             self._head = ledger.outbox.head
         try:
             self._wait_for_this_boot()
-            if any(self._is_in_doubt(job) for job in self._jobs.values()):
+            if self._moved or any(self._is_in_doubt(job) for job in self._jobs.values()):
                 self._read_list(freely=True)
             total = len(self._jobs)
             while self._round():
@@ -242,7 +245,7 @@ class Courier:
         with self._ledger() as ledger:
             head = ledger.outbox.head
             ledger.keep_forms(self._forms)
-            found = conclude(ledger, start, listed, self._settings.settle_s, asked_freely=freely)
+            found = conclude(ledger, start, listed, self._settings.settle_s, asked_freely=freely, moved=self._moved)
             if ledger.outbox.head != head:
                 self._take(ledger)
             self._forms, self._before = ledger.forms(), None

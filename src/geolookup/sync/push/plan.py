@@ -119,7 +119,7 @@ def _plan(
         rehearsed.remember(Ledger(database))
         courier = Courier(
             lambda: contextlib.nullcontext(Ledger(database)), rehearsed.read, rehearsed, settings, report,
-            on_conflict=on_conflict,
+            on_conflict=on_conflict, moved=directory.has_moved(url),
         )  # fmt: skip
         courier.run()
         waiting = rehearsed.waiting(Ledger(database), report)

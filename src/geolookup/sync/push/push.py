@@ -116,8 +116,9 @@ def push_locked(
     directory.remember_upstream(report.url)
     connections = Connections(client, settings.push_connections)
     courier = Courier(
-        directory.edits.ledger, view.read, connections, settings, report, on_conflict=on_conflict, seen=seen
-    )
+        directory.edits.ledger, view.read, connections, settings, report,
+        on_conflict=on_conflict, seen=seen, moved=directory.has_moved(report.url),
+    )  # fmt: skip
     try:
         courier.run(progress)
     finally:  # also after an error: lookups see how far the push came

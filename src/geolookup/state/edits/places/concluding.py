@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from geolookup.state.edits.places.likeness import Forms
-from geolookup.state.edits.places.looking import is_as_sent, is_of_others, look_at, owners_of
+from geolookup.state.edits.places.looking import doubtful, is_as_sent, is_of_others, look_at, owners_of
 from geolookup.state.edits.places.matching import Before, Matching, matched, numbered_anew, twins_of
 from geolookup.state.edits.places.place import (
     Content,
@@ -64,6 +64,7 @@ def concluded(
     mark: Callable[[int], Hashable] | None = None,
     waiting: Sequence[Place] = (),
     was: Mapping[int, Content] | None = None,
+    moved: bool = False,
 ) -> Concluded:
     """Hold every place against a list that is conclusive for it.
 
@@ -71,12 +72,14 @@ def concluded(
     :param denied: the numbers of which a person said, as they were then, that a place is not there, by its id
     :param waiting: the places for which it is not
     :param was: what a place was that a person wants anew, by its id
+    :param moved: true if the service is at another address than what is published came from
     :param mark: gives the digest of what a number shows; the content itself if there is none
     """
     held: dict[int, Hold] = {}
     had_numbers = {place.id for place in places if place.number is not None}
     owners = owners_of((*places, *waiting), listed)
     matching = Matching(listed, mark or listed.__getitem__, before, forms, denied or {}, was=was or {}, owners=owners)
+    matching.doubtful |= doubtful((*places, *waiting), listed) if moved else set()
     matching.taken |= {place.number for place in waiting if place.number is not None}
     places = numbered_anew(places, matching)
     unproved = (place for place in waiting if not is_as_sent(place, listed.get(place.number or 0)))
@@ -93,7 +96,11 @@ def concluded(
     living = {place.number for place in (*bound, *waiting) if not place.deleted}
     of_waiting = {content for place in waiting for content in place.was()}
     found, ended = [], []
-    undecided = {place.id for place in waiting if is_of_others(place, listed.get(place.number or 0), owners)}
+    undecided = {
+        place.id
+        for place in waiting
+        if is_of_others(place, listed.get(place.number or 0), owners) or (place.id, place.number) in matching.doubtful
+    }
     for place in bound:
         there = None if place.number is None else listed.get(place.number)
         is_of_waiting = there in of_waiting and there not in place.was()
@@ -108,26 +115,32 @@ def concluded(
         is_new = place.creating is not None and place.baseline is None
         # After a delete whose answer was lost, somebody may have made it anew: a person is asked.
         may_be_gone = any(each.what == "delete" and not each.known for each in place.requests)
-        moved = None if is_new or may_be_gone or matching.holds(place) else matching.same_as(place)
+        found_at = None if is_new or may_be_gone or matching.holds(place) else matching.same_as(place)
         # Once it was deleted for sure, what is like it may be a new one: a person says it. Else it may have moved.
         was_deleted = any(each.what == "delete" and each.known for each in place.requests)
-        if moved is None and place.deleted and there is None and not was_deleted:
-            moved = next(iter(matching.may_be(place)), None)
-        if moved is not None:  # the service, or another one, has given it another number
-            place = replace(place, number=moved, lost=None, refused=None)
-            matching.taken.add(moved)
+        if found_at is None and place.deleted and there is None and not was_deleted:
+            found_at = next(iter(matching.may_be(place)), None)
+        if found_at is not None:  # the service, or another one, has given it another number
+            place = replace(place, number=found_at, lost=None, refused=None)
+            matching.taken.add(found_at)
         number = place.number if place.number is not None or place.lost in numbers else place.lost
         given = place.deleted and number in living  # to another place of ours
         shown = None if number is None or given else listed.get(number)
         look = look_at(place, shown, forms, conclusive=True, owners=owners)
+        if (place.id, number) in matching.doubtful:
+            look = replace(look, another=True)
         if place.refused is not None and not look.another and place.refused.is_done(look.content):
             place = replace(place, refused=None)  # somebody else did it
         is_open = place.baseline is not None and bool(place.intents or place.requests)
         match reconcile(place, look):
-            case Hold("gone" | "not shown", None) | Done(None) if is_open and (found_as := matching.may_be(place)):
+            case Hold("gone" | "not shown", None) | Hold("another") | Done(None) if is_open and (
+                found_as := matching.may_be(place)
+            ):
                 number, *others = found_as
                 held[place.id] = Hold("unclear", listed[number], number, tuple((each, listed[each]) for each in others))
                 place = place.unbound if place.number is not None else place
+                if place.lost in found_as:  # its own number is not believed: no later list may take that for it unasked
+                    place = replace(place, lost=None)
             case Hold() as hold:
                 also = holders(place.refused, listed) if hold.reason == "refused" else hold.also
                 held[place.id] = replace(hold, theirs=shown if hold.theirs is not None else None, also=also)

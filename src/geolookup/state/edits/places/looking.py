@@ -1,6 +1,7 @@
 """Looks at a number: whether it shows the place itself, and how that reads in our words."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -94,20 +95,41 @@ def is_as_sent(place: Place, content: Content | None) -> bool:
 def owners_of(places: Iterable[Place], listed: Mapping[int, Content]) -> dict[Content, set[int]]:
     """The ids of the places that were, or were to be, each content with blocks, and are not so under their numbers."""
     owners: dict[Content, set[int]] = {}
-    for place in places:
-        there = None if place.number is None else listed.get(place.number)
-        if not (place.deleted or there in {*latest(place)}):
-            for content in place.was():
-                if content.blocks:
-                    owners.setdefault(content, set()).add(place.id)
+    for place in _changed(places, listed):
+        for content in place.was():
+            if content.blocks:
+                owners.setdefault(content, set()).add(place.id)
     return owners
 
 
-def is_of_others(place: Place, content: Content | None, owners: Owners) -> bool:
-    """True if a number shows just what another place of ours was, and no block that this one ever had.
+def doubtful(places: Iterable[Place], listed: Mapping[int, Content]) -> set[tuple[int, int]]:
+    """The ids and numbers of the places whose number shows a block that only others of ours had.
 
-    It may be in the same town, and have no blocks: then this alone tells that the service has exchanged their numbers.
+    At the service that gave the number, somebody gave it the block. At another one it may be a neighbour's.
     """
-    if content is None or place.id in owners.get(content, (place.id,)):
-        return False
-    return not any(each.blocks & content.blocks for each in place.was())
+    changed = [*_changed(places, listed)]
+    having = {place.id: frozenset[Hashable]().union(*(each.blocks for each in place.was())) for place in changed}
+    owned = Counter(block for blocks in having.values() for block in blocks)
+    return {
+        (place.id, number)
+        for place in changed
+        if (number := place.number) is not None and number in listed
+        if any(owned[block] for block in listed[number].blocks - having[place.id])
+    }
+
+
+def _changed(places: Iterable[Place], listed: Mapping[int, Content]) -> Iterator[Place]:
+    """The places that are not as they were last under their numbers."""
+    for place in places:
+        there = None if place.number is None else listed.get(place.number)
+        if not (place.deleted or there in {*latest(place)}):
+            yield place
+
+
+def is_of_others(place: Place, content: Content | None, owners: Owners) -> bool:
+    """True if a number shows just what another place of ours was, and this one never: not one block more.
+
+    It may be in the same town: then this alone tells that the service has exchanged their numbers. It may have a block
+    that went from one to the other since: then the service is as it was before.
+    """
+    return content is not None and place.id not in owners.get(content, (place.id,))

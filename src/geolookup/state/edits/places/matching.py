@@ -37,6 +37,8 @@ class Matching:
     #: What a person edited under its number, as a place of its own: a create may have made it all the same.
     edited: dict[int, Place] = field(default_factory=dict)
     owners: Owners = field(default_factory=dict)
+    #: The ids of places, each with its number, if that is not believed; see `looking.doubtful`.
+    doubtful: set[tuple[int, int]] = field(default_factory=set)
     #: The numbers of places of ours that a create may have been given.
     passed: set[int] = field(default_factory=set)
     _cells: dict[Hashable, list[int]] = field(default_factory=dict)
@@ -50,7 +52,8 @@ class Matching:
         """True if a place is what its number shows."""
         there = None if place.number is None else self.listed.get(place.number)
         look = look_at(place, there, self.forms, conclusive=True, owners=self.owners)
-        return there is not None and not place.deleted and not look.another
+        is_believed = (place.id, place.number) not in self.doubtful
+        return there is not None and not place.deleted and not look.another and is_believed
 
     def appeared(self, place: Place, values: Values) -> Iterator[int]:
         """The numbers of what is like these values, is nobody's, and was not there before the create."""

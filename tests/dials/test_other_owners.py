@@ -652,3 +652,29 @@ def test_a_place_of_which_somebody_widened_or_narrowed_the_only_block_is_itself(
     answer = json.loads(person("lookup", "10.1.0.1", "--format", "ndjson"))
     assert (answer["site"], answer["areacode"]) == ("X", "9" if edit else "")
     assert person.upstream.places[-1].blocks == {wide}
+
+
+@pytest.mark.parametrize("lost", ["by a colleague", "by the service"])
+def test_what_cannot_be_made_anew_as_another_has_its_block_is_not_offered_so(person: Person, lost: str) -> None:
+    person("sync")
+    locid = person.creates("10.1.0.0/24")
+    person("push")
+    if lost == "by a colleague":  # else no list has shown it
+        settle()
+        person("sync")
+    person("custom", "update", locid, "--postalcode", "10115")
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    number = person.upstream.colleague_creates(TOKYO, [("10.1.0.0", "10.1.0.255")], who="colleague")
+    settle()
+    person("push", exits=3)
+    assert f"{number} (Tokyo, JP with 10.1.0.0-10.1.0.255) has a block of it" in person.said
+    assert "outbox drop" in person.said
+    assert "outbox retry" not in person.said
+    person.upstream.colleague_changes(number, Place(person.upstream.places[number].fields), who="colleague")
+    settle()
+    person("sync", exits=3)
+    edit = min(row["id"] for row in json.loads(person("outbox", "list", "--json")) if row["state"] == "held")
+    assert f"`geolookup outbox retry {edit}` creates it anew" in person.said
+    person("outbox", "retry", edit)
+    person.pushes_for_all_to_see()
+    assert sorted(person.there.values()) == [("Berlin", ["10.1.0.0"]), ("Tokyo", [])]

@@ -126,9 +126,9 @@ def why_held(kept: Kept, hold: Hold, names: Names) -> str:
     again = "creates it anew" if is_wanted else "takes it for gone: nothing is created or deleted"
     reasons = {
         "conflict": f"the service has changed {who} since the edit was made: it has {beside}",
-        "gone": gone,
+        "gone": gone + _holders(hold),
         "another": f"the service has given the number {number} to something else ({theirs}): {who} has none there now",
-        "not shown": f"the service said yes to edits of {who}, and does not show them: it has {beside}",
+        "not shown": f"the service said yes to edits of {who}, and does not show them: it has {beside}{_holders(hold)}",
         "unclear": f"the service has something new that may be {who}: {_candidates(hold)}",
         "refused": f"the service refuses this edit of {who}: {said}{_holders(hold)}",
         "doubted": f"an older copy of the edits was put back, and {who} may have been pushed and changed since: "
@@ -159,8 +159,9 @@ def _back(blocks: Blocks) -> str:
 
 
 def _holders(hold: Hold) -> str:
-    """Who has the block that is refused, and what to do about that."""
+    """Who has a block that would be refused, and what to do about that."""
     if not hold.also:
         return ""
     who = ", ".join(f"{number} ({words_of(content)})" for number, content in hold.also[:_MOST_NAMED])
-    return f": {who} has the block; once that is taken from it there, `geolookup sync` says so"
+    block = "the block" if hold.reason == "refused" else "a block of it"
+    return f": {who} has {block}; once that is taken from it there, `geolookup sync` says so"

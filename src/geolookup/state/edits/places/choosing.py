@@ -47,7 +47,8 @@ def offered(place: Place, hold: Hold) -> tuple[Choice, ...]:
     there = [content for _, content in hold.also] + ([] if hold.theirs is None else [hold.theirs])
     wanted = frozenset() if place.shown is None else place.shown.blocks
     never: set[Choice] = {"retry"} if hold.reason == "refused" and hold.also else set()
-    never |= {"anew"} if any(content.blocks & wanted for content in there) else set()
+    if any(content.blocks & wanted for content in there):
+        never |= {"anew", "retry"} if hold.theirs is None else {"anew"}
     never |= {"same"} if hold.reason in ("doubted", "not shown") and not any(given_back(place, hold)) else set()
     return tuple(choice for choice in CHOICES[hold.reason] if choice not in never)
 

@@ -143,6 +143,9 @@ def concluded(
                     place = replace(place, lost=None)
             case Hold() as hold:
                 also = holders(place.refused, listed) if hold.reason == "refused" else hold.also
+                if shown is None and place.shown is not None and hold.reason in ("gone", "not shown"):
+                    having = matching.sharing(place, [place.shown], lambda *_: True)
+                    also = tuple((each, listed[each]) for each in having)
                 held[place.id] = replace(hold, theirs=shown if hold.theirs is not None else None, also=also)
                 if hold.reason in ("another", "gone", "unclear") and place.number is not None:
                     place = place.unbound

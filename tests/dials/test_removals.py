@@ -606,6 +606,7 @@ def test_each_choice_about_a_removal_of_which_others_are_missing_too_does_what_i
     missing = "10.2.0.0-10.2.0.255" + (", 10.3.0.0-10.3.0.255" if lost else "")
     assert f"`geolookup outbox retry 5` sends it again and gives {missing} back" in person.said
     assert f"`geolookup outbox drop 5` gives it up and gives 10.1.0.0-10.1.0.255, {missing} back" in person.said
+    assert "10.5.0.0-10.5.0.255 is missing" not in person.said  # it waits to be sent
     person("outbox", decision, 5, *([-1] if decision == "adopt" else []))
     back = {"retry": ["10.2.0.0"], "drop": ["10.1.0.0", "10.2.0.0"], "adopt": []}[decision]
     back += ["10.3.0.0"] if not lost or decision != "adopt" else []

@@ -3,6 +3,8 @@
 import functools
 from collections.abc import Iterable, Mapping
 
+from msgspec.structs import replace
+
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.state.edits.names import SiteNames
 from geolookup.state.edits.outbox.kept import Kept
@@ -94,7 +96,8 @@ def _beside(place: Place, theirs: Content | None) -> str:
     found = [f"{name} {_value(now)} instead of {_value(ours)}" for name, now, ours in sides if now != ours]
     if any(each.takes for each in place.intents):  # to take a block, all may have to be deleted
         found += [f"{block} is new there" for block in in_order(strange_blocks(place, theirs) & wanted.blocks)]
-    found += [f"{block} is missing" for block in in_order(wanted.blocks - theirs.blocks)]
+    waiting = {each.new for each in place.intents if not any(sent.concerns(each) for sent in place.requests)}
+    found += [f"{block} is missing" for block in in_order(wanted.blocks - theirs.blocks - waiting)]
     found += [f"{block} {also}" for block in in_order(theirs.blocks - wanted.blocks)]
     more = [f"{len(found) - _MOST_NAMED} more"] if len(found) > _MOST_NAMED else []
     return ": ".join(filter(None, (words_of(theirs), ", ".join(found[:_MOST_NAMED] + more))))
@@ -114,7 +117,8 @@ def _candidates(hold: Hold) -> str:
 def why_held(kept: Kept, hold: Hold, names: Names) -> str:
     """The reason of a hold, and what a person may do about it, with `EDIT` for the number of each edit."""
     who, number = names.of(kept), hold.number
-    theirs, beside = words_of(hold.theirs), _beside(kept.place, hold.theirs)
+    meant = replace(kept.place, intents=kept.place.said_yes) if hold.reason == "not shown" else kept.place
+    theirs, beside = words_of(hold.theirs), _beside(meant, hold.theirs)
     if kept.place.baseline is None and not kept.place.requests:
         gone = f"nothing here creates {who} any more (edits.db may have been changed by hand, or damaged)"
     else:

@@ -60,9 +60,14 @@ def check_lookups(machines: Iterable[Machine], verdict: Verdict) -> None:
         for probe, answers in expected.items():
             seen = found[probe]
             looks = None if seen is None else machine.wishes.looks_of(seen)
-            if looks not in answers:
+            if looks not in answers and not _is_shared(machine, probe):
                 verdict.vanished += 1
                 verdict.say(f"{machine.name}: {probe} is {seen}, and not one of {answers}")
+
+
+def _is_shared(machine: Machine, probe: str) -> bool:
+    """True if the person was told that two geolocations have a block: a request went to a number that was a lie."""
+    return any("have the same block" in words and f" {probe}:" in words for words in machine.told_all)
 
 
 def judge(upstream: Upstream, machines: list[Machine], verdict: Verdict) -> None:

@@ -339,3 +339,13 @@ def test_a_field_that_a_colleague_changes_right_after_our_push_is_not_overwritte
     person.pushes_for_all_to_see()
     fields = person.upstream.places[-1].as_fields()
     assert (fields["areacode"], fields["dmacode"]) == ("556", "500")
+
+
+def test_one_of_two_equal_geolocations_is_deleted_without_a_question(person: Person) -> None:
+    for _ in range(2):
+        person.upstream.colleague_creates(ELSEWHERE, who="colleague")
+    person("sync")
+    person("custom", "delete", -1)
+    person.pushes_for_all_to_see()
+    assert [*person.there] == [-2]
+    assert json.loads(person("outbox", "list", "--json")) == []

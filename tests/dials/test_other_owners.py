@@ -358,6 +358,27 @@ def test_an_older_copy_that_numbers_otherwise_gets_no_edit_in_place_of_its_neigh
         assert branches == {"1": "", "2": "10115"}
 
 
+def test_a_block_that_a_colleague_gave_to_a_neighbour_while_the_service_moved_raises_no_question(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for branch, block in (("1", "10.1"), ("2", "10.3")):
+        blocks = [(f"{block}.{number}.0", f"{block}.{number}.255") for number in (0, 1)]
+        person.upstream.colleague_creates({**ELSEWHERE, "areacode": branch}, blocks, who="colleague")
+    settle()
+    person("sync")
+    one, other = person.upstream.places[-1], person.upstream.places[-2]
+    given = ("10.1.0.0", "10.1.0.255")
+    person.upstream.colleague_changes(-1, Place(one.fields, one.blocks - {given}), who="colleague")
+    person.upstream.colleague_changes(-2, Place(other.fields, other.blocks | {given}), who="colleague")
+    with OverHttp(person.upstream) as service:
+        monkeypatch.setenv("GEOLOOKUP_URL", service.url)
+        person("custom", "update", -2, "--postalcode", "10115")
+        person("push", "--url-moved")
+        settle()
+        person("sync")
+    assert person.looks_up("10.1.0.1", "10.3.0.1") == [-2, -2]
+
+
 @pytest.mark.parametrize("command", ["sync", "push"])
 def test_a_service_that_moved_and_numbers_otherwise_is_not_reproached_with_its_answers(
     person: Person, monkeypatch: pytest.MonkeyPatch, command: str

@@ -151,11 +151,7 @@ class EditSession:
 
     def create(self, fields: Mapping[str, Any], number: int | None = None) -> int:
         """Add a create with these fields, for a new provisional locid, or for ``number``, one of the `forgotten`."""
-        listed = self.listed
-        made = self.outbox.baselines.keep_published(
-            str(listed.record["digest"]), lambda: {place.locid: digest(place) for place in listed.custom}
-        )
-        locid = self.ledger.create(made=made) if number is None else number
+        locid = self.ledger.create(made=self._published()) if number is None else number
         self.add(Intent(what="create", values=values_of(fields)), locid, locid)
         return locid
 
@@ -250,6 +246,13 @@ class EditSession:
             for block in () if now is None else now.place.ipblocks:
                 self._owners.setdefault(block, shown)
 
+    def _published(self) -> int:
+        """The baseline of what is published."""
+        listed = self.listed
+        return self.outbox.baselines.keep_published(
+            str(listed.record["digest"]), lambda: {place.locid: digest(place) for place in listed.custom}
+        )
+
     @staticmethod
     def require_block(block: IPBlock, place: Geolocation) -> None:
         if block not in place.ipblocks:
@@ -264,6 +267,8 @@ class EditSession:
         if base is not None:
             local = self.ledger.place_of(shown, base, seen=self.listed.begun.counter)
             self.ledger.try_again(local)
+        if intent.what == "delete":
+            self.ledger.stands_beside(local, self._published())
         intent = replace(intent, base=base)
         content = intent.applied(base)
         seen = self._seen.setdefault(shown, frozenset() if base is None else base.blocks)

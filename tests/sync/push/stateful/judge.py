@@ -118,6 +118,16 @@ class Judge:
             and not (row.operation == "create" and row.locid in there)
             and (row.concluded is None or spoken.get(row.locid, row.locid) not in newer)
         ]
+        # What takes a block that is not there takes it all the same from an edit before it that still waits to give it.
+        gives = {(row.locid, str(row.payload.get("new_block", row.payload.get("block")))): row.id for row in laid}
+        laid += [
+            row
+            for row in rows
+            if row.id in memory.in_list
+            and row.operation in ("remove_block", "replace_block")
+            and gives.get((row.locid, str(row.payload["block"])), row.id) < row.id
+        ]
+        laid.sort(key=lambda row: row.id)
         # What comes after a deletion is not of the number that was deleted: the service may give that to others.
         deletions = {row.locid: row.id for row in rows if row.number is not None}
         shown = {
@@ -233,7 +243,13 @@ class Judge:
             if self._world.is_taken_for(asked, locid):
                 continue  # of which a person was told that the service stores it so
             assert memory.edit_of(made_by) in equal or made_by in service.too_late or locid in memory.adopted_by_person
-        deleted_here = {aliases.get(row.locid, row.locid) for row in rows if row.operation == "delete"}
+        had = {kept.place.id: kept.place.lost for kept in self._world.places()}  # what is like it may be the same
+        deleted_here = {
+            number
+            for row in rows
+            if row.operation == "delete"
+            for number in (aliases.get(row.locid, row.locid), had.get(row.locid))
+        }
         for locid in set(service.made) - set(service.places):
             assert locid in deleted_here | memory.foreign_deleted
 

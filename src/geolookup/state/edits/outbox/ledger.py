@@ -134,6 +134,11 @@ class Ledger:
         """Note the baseline of the moment when a place was wanted anew."""
         update(self.database, "places", kept.place.id, {"made": made, "before": None})
 
+    def stands_beside(self, place: int, made: int) -> None:
+        """Note a baseline of which nothing else is the place: a list has shown them side by side."""
+        sql = "UPDATE places SET made = ? WHERE id = ? AND baseline IS NOT NULL AND before IS NULL"
+        self.database.execute(sql, (made, place))
+
     def not_made(self, kept: Kept, shown: Mapping[int, Content]) -> Kept:
         """Add what geolocations show to what the create of a place is known not to have made."""
         baselines, former = self.outbox.baselines, kept.before or kept.made

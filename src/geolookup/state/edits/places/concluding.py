@@ -79,7 +79,7 @@ def concluded(
     had_numbers = {place.id for place in places if place.number is not None}
     owners = owners_of((*places, *waiting), listed)
     matching = Matching(listed, mark or listed.__getitem__, before, forms, denied or {}, was=was or {}, owners=owners)
-    matching.doubtful |= doubtful((*places, *waiting), listed) if moved else set()
+    matching.doubtful |= doubtful((*places, *waiting), listed, matching.holds) if moved else set()
     matching.taken |= {place.number for place in waiting if place.number is not None}
     places = numbered_anew(places, matching)
     unproved = (place for place in waiting if not is_as_sent(place, listed.get(place.number or 0)))
@@ -101,7 +101,7 @@ def concluded(
         for place in waiting
         if is_of_others(place, listed.get(place.number or 0), owners) or (place.id, place.number) in matching.doubtful
     }
-    for place in bound:
+    for place in sorted(bound, key=lambda each: (each.id, each.number) in matching.doubtful):
         there = None if place.number is None else listed.get(place.number)
         is_of_waiting = there in of_waiting and there not in place.was()
         if is_of_waiting:  # the service may number anew: a later list tells of both

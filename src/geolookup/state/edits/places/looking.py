@@ -1,7 +1,6 @@
 """Looks at a number: whether it shows the place itself, and how that reads in our words."""
 
-from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -102,19 +101,20 @@ def owners_of(places: Iterable[Place], listed: Mapping[int, Content]) -> dict[Co
     return owners
 
 
-def doubtful(places: Iterable[Place], listed: Mapping[int, Content]) -> set[tuple[int, int]]:
-    """The ids and numbers of the places whose number shows a block that only others of ours had.
+def doubtful(
+    places: Iterable[Place], listed: Mapping[int, Content], holds: Callable[[Place], bool]
+) -> set[tuple[int, int]]:
+    """The ids and numbers of the places whose number shows a block of another of ours that its own does not show.
 
-    At the service that gave the number, somebody gave it the block. At another one it may be a neighbour's.
+    At the service that gave the number, somebody gave it the block. At another one it may be that other place.
     """
     changed = [*_changed(places, listed)]
-    having = {place.id: frozenset[Hashable]().union(*(each.blocks for each in place.was())) for place in changed}
-    owned = Counter(block for blocks in having.values() for block in blocks)
+    lost = {block for place in changed if not holds(place) for block in place.had}
     return {
         (place.id, number)
         for place in changed
         if (number := place.number) is not None and number in listed
-        if any(owned[block] for block in listed[number].blocks - having[place.id])
+        if (listed[number].blocks & lost) - place.had
     }
 
 

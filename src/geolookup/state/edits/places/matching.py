@@ -217,7 +217,7 @@ def unproved(places: Iterable[Place], matching: Matching) -> dict[int, Place]:
         for place in places
         if place.baseline is None and _is_looked_for(place, matching)
         for sent in _sent(place)
-        for number in matching.made(place, sent, _blocks(place), matching.forms.same)
+        for number in matching.made(place, sent, place.had, matching.forms.same)
     }
 
 
@@ -309,7 +309,7 @@ class _Creates:
 
     def _may_have_made(self, place: Place, fits: Fits) -> tuple[Values, list[int]]:
         """The numbers of what shows the newest values that were sent for a place, if any shows them, or older ones."""
-        may_have = _blocks(place)
+        may_have = place.had
         for sent in (sents := _sent(place)):
             if numbers := self.matching.made(place, sent, may_have, fits):
                 return sent, numbers
@@ -393,7 +393,7 @@ def _may_be_stored(place: Place, content: Content, forms: Forms) -> bool:
 
     What has a block that nothing of ours gave is a colleague's, unless services commonly make that of what was sent.
     """
-    is_ours = content.blocks <= _blocks(place)
+    is_ours = content.blocks <= place.had
     return any(
         forms.may_be(sent, content.values) and (is_ours or may_be_stored(sent, content.values)) for sent in _sent(place)
     )
@@ -403,7 +403,7 @@ def _may_be_another_now(place: Place, number: int, matching: Matching) -> bool:
     """True if a create may have made what a number shows, and somebody has changed its other fields since."""
     content, forms = matching.listed[number], matching.forms
     return (
-        content.blocks <= _blocks(place)
+        content.blocks <= place.had
         and any(forms.identical(sent, content.values) for sent in _sent(place))
         and not matching.is_pending(number)
     )
@@ -411,7 +411,7 @@ def _may_be_another_now(place: Place, number: int, matching: Matching) -> bool:
 
 def _may_be_made(place: Place, create: Request, content: Content, forms: Forms) -> bool:
     """True if what is there may be what a create made, and a copy of the edits that is newer than ours has changed."""
-    return bool(content.blocks & _blocks(place)) or forms.like(create.values, content.values)
+    return bool(content.blocks & place.had) or forms.like(create.values, content.values)
 
 
 def twins_of(places: Sequence[Place], matching: Matching) -> dict[int, int]:
@@ -465,7 +465,7 @@ def _was_deleted(place: Place, lost: Iterable[Place], matching: Matching) -> boo
         there is not None
         and there not in {*latest(place)}
         and any(
-            (may_be_gone or _create(each).misnamed) and there.values in _sent(each) and there.blocks <= _blocks(each)
+            (may_be_gone or _create(each).misnamed) and there.values in _sent(each) and there.blocks <= each.had
             for each in lost
         )
     )
@@ -474,8 +474,3 @@ def _was_deleted(place: Place, lost: Iterable[Place], matching: Matching) -> boo
 def _is_made(place: Place, matching: Matching) -> bool:
     """True if a create made what the number of a place shows, and no conclusive list has ended it since."""
     return place.creating is not None and matching.holds(place)
-
-
-def _blocks(place: Place) -> frozenset[Hashable]:
-    """The blocks that what it made may have."""
-    return frozenset[Hashable]().union(*(each.blocks for each in place.was()))

@@ -234,6 +234,11 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
                 yield after
         yield from states(self.in_doubt, self.baseline)
 
+    @property
+    def had(self) -> Blocks:
+        """Every block of all that."""
+        return frozenset[Block]().union(*(content.blocks for content in self.was()))
+
 
 def filled(values: Values) -> Iterator[tuple[int, Any]]:
     """The values that a create sets, by position: the fields that it leaves empty may be filled in by others."""

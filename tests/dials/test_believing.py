@@ -171,21 +171,29 @@ def test_what_a_create_that_was_sent_again_makes_late_is_told_though_it_is_store
     assert "geolookup outbox keep -3" in person.said
 
 
-def test_what_a_push_found_there_already_is_looked_for_by_the_next_list(person: Person) -> None:
+@pytest.mark.parametrize("is_sent", [False, True], ids=["alone", "beside what was sent"])
+def test_what_a_push_found_there_already_is_over_and_a_later_change_stays(person: Person, is_sent: bool) -> None:
     locid = person.has("10.1.0.0/24")
     before = person.upstream.places[-1]
+    if is_sent:
+        person("custom", "update", locid, "--postalcode", "10115")
+        person("push")
+        before = person.upstream.places[-1]
     person("custom", "update", locid, "--areacode", "77")
     person.upstream.colleague_changes(
         -1, Place(tuple({**before.as_fields(), "areacode": "77"}.values()), before.blocks), who="colleague"
     )
+    settle()
     person("push")
     assert "has these values already" in person.said
+    assert json.loads(person("lookup", "10.1.0.1", "--json"))[0]["areacode"] == "77"
     person.upstream.colleague_changes(-1, before, who="colleague")
     settle()
-    person("sync", exits=None)  # though the list is as it was when it was published
-    assert [each["state"] for each in json.loads(person("outbox", "list", "--json"))] == ["queued"]
+    person("sync")  # though the list is as it was when it was published
+    assert json.loads(person("outbox", "list", "--json")) == []
+    assert json.loads(person("lookup", "10.1.0.1", "--json"))[0]["areacode"] == ""
     person("push")
-    assert person.upstream.places[-1].as_fields()["areacode"] == "77"
+    assert person.upstream.places[-1].as_fields()["areacode"] == ""
 
 
 def test_what_another_create_turns_out_to_have_made_is_no_twin(person: Person) -> None:

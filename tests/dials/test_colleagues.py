@@ -349,3 +349,82 @@ def test_one_of_two_equal_geolocations_is_deleted_without_a_question(person: Per
     person.pushes_for_all_to_see()
     assert [*person.there] == [-2]
     assert json.loads(person("outbox", "list", "--json")) == []
+
+
+X, Y, Z = "10.5.0.0/24", "10.6.0.0/24", "10.7.0.0/24"
+
+
+def _gets(person: Person, *blocks: str, lacks: str = "", **fields: str) -> None:
+    """A colleague gives our place blocks, takes one, and writes fields."""
+    place = person.upstream.places[-1]
+    ranges = {(block.removesuffix("/24"), f"{block.removesuffix('0/24')}255") for block in blocks}
+    left = {each for each in place.blocks if not lacks or each[0] != lacks.removesuffix("/24")}
+    values = tuple((place.as_fields() | fields).values())
+    person.upstream.colleague_changes(-1, Place(values, frozenset(left | ranges)), who="colleague")
+
+
+@pytest.mark.parametrize(
+    ("edits", "theirs", "is_held"),
+    [
+        ([("update", "--postalcode", "1"), ("update", "--postalcode", "2")], {"postalcode": "1"}, True),
+        ([("update", "--postalcode", "1"), ("update", "--postalcode", "")], {"postalcode": "1"}, True),
+        ([("remove-block", X), ("add-block", X)], {"lacks": X}, True),
+        ([("replace-block", X, Y), ("replace-block", Y, X)], {"lacks": X, "gets": Y}, True),
+        ([("add-block", Z), ("replace-block", Z, Y)], {"gets": Z}, False),
+        ([("add-block", Z), ("clear-blocks",)], {"gets": Z}, True),
+    ],
+    ids=["mended", "set back", "given back", "exchanged back", "exchanged", "cleared"],
+)
+def test_what_only_an_edit_that_was_never_sent_had_is_a_colleagues(
+    person: Person, edits: list[tuple[str, ...]], theirs: dict[str, str], is_held: bool
+) -> None:
+    locid = person.has("10.1.0.0/24", X)
+    for what, *words in edits:
+        person("custom", what, locid, *words)
+    gets = [theirs.pop("gets")] if "gets" in theirs else []
+    _gets(person, *gets, **theirs)
+    before = person.upstream.places[-1]
+    person("push", exits=3 if is_held else 0)
+    now = person.upstream.places[-1]
+    assert now.fields == before.fields
+    assert before.blocks <= now.blocks
+    assert (now != before) is not is_held
+
+
+@pytest.mark.parametrize("when", ["at once", "before another edit"])
+def test_what_a_push_never_sent_is_not_taken_from_who_gives_it_later(person: Person, when: str) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "add-block", locid, Z)
+    person("custom", "replace-block", locid, Z, Y)
+    person("push")
+    _gets(person, Z)
+    settle()
+    if when == "before another edit":
+        person("custom", "update", locid, "--dmacode", "5")
+    person.pushes_for_all_to_see()
+    assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.6.0.0", "10.7.0.0"])}
+
+
+@pytest.mark.parametrize("choice", ["drop", "retry"])
+@pytest.mark.parametrize(
+    ("edit", "theirs"),
+    [(("remove-block", X), {"gets": X}), (("update", "--postalcode", "1"), {"postalcode": ""})],
+    ids=["a block", "a field"],
+)
+def test_a_deletion_takes_nothing_along_that_a_colleague_gave_back_after_our_push(
+    person: Person, edit: tuple[str, ...], theirs: dict[str, str], choice: str
+) -> None:
+    locid = person.has("10.1.0.0/24", X)
+    person("custom", edit[0], locid, *edit[1:])
+    person("push")
+    gets = [theirs["gets"]] if "gets" in theirs else []
+    _gets(person, *gets, **{name: value for name, value in theirs.items() if name != "gets"})
+    settle()
+    person("custom", "delete", locid)
+    person("push", exits=3)
+    assert [*person.there] == [-1]
+    held = [row["id"] for row in json.loads(person("outbox", "list", "--json")) if row["state"] == "held"]
+    person("outbox", choice, held[-1])
+    person.pushes_for_all_to_see()
+    assert [*person.there] == ([-1] if choice == "drop" else [])
+    assert json.loads(person("outbox", "list", "--json")) == []

@@ -29,7 +29,7 @@ from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.payload import content_of, fields_of
 from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.state.edits.places.choosing import chosen
-from geolookup.state.edits.places.concluding import answered, holders
+from geolookup.state.edits.places.concluding import answered, holders, seen_already
 from geolookup.state.edits.places.likeness import Forms
 from geolookup.state.edits.places.looking import is_familiar, look_at
 from geolookup.state.edits.places.place import Blocks, Content, Place, Request
@@ -468,9 +468,9 @@ class Courier:
                 job.listed, job.looked, self._must_list = True, False, True
             case Done() | Wait("shown"):
                 there = look.content
-                seen = kept.place if there and kept.place.requests else replace(kept.place, baseline=there)
+                seen, counter = seen_already(kept.place, there), ledger.outbox.mark().counter
                 words = "the service has these values already" if there else "it is gone already"
-                self._save(ledger, job, kept, seen, words, theirs=there)
+                self._save(ledger, job, kept, seen, words, theirs=there, counter=counter)
                 job.over = True
             case Wait("others"):
                 pass
@@ -551,13 +551,14 @@ class Courier:
 
     def _save(
         self, ledger: Ledger, job: Job, kept: Kept, place: Place, reason: str,
-        *, hold: Hold | None = None, theirs: Content | None = None, why: str | None = None,
+        *, hold: Hold | None = None, theirs: Content | None = None, why: str | None = None, counter: int | None = None,
     ) -> None:  # fmt: skip
         """Write a place, and tell of each edit that has come to another station."""
         before = job.kept.rows
         problem = reason if hold is not None else None
-        job.kept = ledger.save(kept, place, hold=hold, problem=problem, theirs=theirs, why=why)
-        for number, row in job.kept.rows.items():
+        job.kept = ledger.save(kept, place, hold=hold, problem=problem, theirs=theirs, why=why, counter=counter)
+        over = {number: replace(row, state=State.DONE, problem=None) for number, row in before.items()}
+        for number, row in {**over, **job.kept.rows}.items():
             was = before[number].state
             if row.state != was and (row.state not in (State.QUEUED, State.SENDING)):
                 words = reason if hold is None else row.problem or "the service has it"

@@ -97,6 +97,7 @@ def _beside(place: Place, theirs: Content | None) -> str:
     if any(each.takes for each in place.intents):  # to take a block, all may have to be deleted
         found += [f"{block} is new there" for block in in_order(strange_blocks(place, theirs) & wanted.blocks)]
     waiting = {each.new for each in place.intents if not any(sent.concerns(each) for sent in place.requests)}
+    waiting -= frozenset() if place.baseline is None else place.baseline.blocks
     found += [f"{block} is missing" for block in in_order(wanted.blocks - theirs.blocks - waiting)]
     found += [f"{block} {also}" for block in in_order(theirs.blocks - wanted.blocks)]
     more = [f"{len(found) - _MOST_NAMED} more"] if len(found) > _MOST_NAMED else []

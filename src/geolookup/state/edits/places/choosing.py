@@ -62,7 +62,12 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
     match choice:
         case "mine":
             # They know now what is there: what was acknowledged before counts no more.
-            counting = tuple(request for request in place.requests if request.what not in ("put", "delete"))
+            is_left = place.shown is not None  # else all that was sent before is over
+            counting = tuple(
+                each
+                for each in place.requests
+                if each.what == "create" or (is_left and each.what not in ("put", "delete"))
+            )
             owed = place.owed if hold.theirs is None else place.owed - hold.theirs.blocks
             return replace(rebased(replace(place, owed=owed), hold.theirs), requests=counting, doubted=0)
         case "theirs":

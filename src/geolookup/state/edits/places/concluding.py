@@ -13,20 +13,22 @@ from geolookup.state.edits.places.place import (
     Intent,
     Place,
     Request,
+    items,
     lacked,
     made_against,
     taken_by,
+    target,
 )
 from geolookup.state.edits.places.reconcile import (
     Done,
     Hold,
     Send,
+    net,
     others_missing,
     owed_blocks,
     promised_blocks,
     reconcile,
     taken_along,
-    void_blocks,
 )
 
 
@@ -183,6 +185,22 @@ def over(place: Place, listed: Content) -> Place:
     return replace(place, baseline=replace(listed, blocks=listed.blocks | kept))
 
 
+def seen_already(place: Place, there: Content | None) -> Place:
+    """A place of which a look shows all that is wanted, without the edits for which nothing was sent: they are over.
+
+    What somebody changes after that, he changes after them. Lookups have them above an older list.
+    """
+    if there is None or not place.requests:
+        return replace(place, baseline=there, intents=place.intents if there is None else ())
+    sent = [each for each in place.intents if any(request.concerns(each) for request in place.requests)]
+    said = {item for each in sent for item in items(each)}
+    over = [each for each in place.intents if each not in sent and each.what != "delete" and not said & {*items(each)}]
+    if place.baseline is None or not over:
+        return place
+    left = tuple(each for each in place.intents if each not in over)
+    return replace(place, baseline=target(over, place.baseline), intents=left)
+
+
 def _shown(place: Place, theirs: Content, listed: Content) -> Place:
     """A place of which a list shows all that was acknowledged, and not yet all that is wanted.
 
@@ -192,10 +210,8 @@ def _shown(place: Place, theirs: Content, listed: Content) -> Place:
     if not owed - taken_by(place.intents):
         owed = frozenset()  # all else that a delete-all took is back: the removal is over
     baseline = replace(theirs, blocks=theirs.blocks | owed)
-    left = tuple(_without_create(place))
-    blocks = {intent.id: intent.takes | ({intent.new} - {None}) for intent in left}
-    void = void_blocks(place)
-    intents = lacked((each for each in left if not blocks[each.id] or blocks[each.id] - void), baseline)
+    left = tuple(_without_create(replace(place, intents=net(place))))
+    intents = lacked(left, baseline)
     if owed and not any(intent.takes for intent in intents):
         # A block that was removed was given again before the delete-all was known: both stay until the others are back.
         # So does what gives up a removal, and so gives again what it took.

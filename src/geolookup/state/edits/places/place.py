@@ -358,6 +358,12 @@ def lacked(intents: Iterable[Intent], content: Content) -> tuple[Intent, ...]:
     return tuple(left)
 
 
+def items(intent: Intent) -> Iterator[Any]:
+    """What an intent speaks of: fields by their positions, and each block as a tuple."""
+    yield from intent.touched
+    yield from ((block,) for block in (*intent.takes, intent.new) if block is not None)
+
+
 def _says(intent: Intent, content: Content) -> Iterator[tuple[Any, bool]]:
     """What an intent says a field or a block shall be, each with whether it is so."""
     yield from ((at, content.values[at] == value) for at, value in intent.touched.items())

@@ -215,8 +215,7 @@ def _there(promised: _Promised) -> Blocks:
 
 def meant(place: Place, theirs: Content) -> Content | None:
     """The place as the service shall have it, if it has this now; None if it shall have none."""
-    wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | owed_blocks(place)))
-    return None if wanted is None else replace(wanted, blocks=wanted.blocks | void_blocks(place) & theirs.blocks)
+    return target(net(place), replace(theirs, blocks=theirs.blocks | owed_blocks(place)))
 
 
 def half_done(place: Place, theirs: Content) -> list[Intent]:
@@ -246,24 +245,38 @@ def others_missing(place: Place, theirs: Content) -> Blocks:
 
 
 def void_blocks(place: Place) -> Blocks:
-    """The blocks that were added and removed again before any request had them: others may have given them since.
+    """The blocks that were given and taken again before any request had them: others may have given them since.
 
     Of an older copy of the edits nobody knows whether a request had them.
     """
-    if place.doubted:
-        return frozenset()
-    removed = {intent.old for intent in place.intents if intent.what == "remove_block"}
-    mentions: dict[Any, list[Intent]] = {block: [] for block in removed - {each.new for each in place.requests}}
-    for intent in place.intents if mentions else ():
-        for block in mentions.keys() & (intent.takes | {intent.new}):
-            mentions[block].append(intent)
-    return frozenset(
-        block
-        for block, found in mentions.items()
-        if {each.what for each in found} == {"add_block", "remove_block"}
-        and found[-1].what == "remove_block"
-        and not (found[0].base is not None and block in found[0].base.blocks)
-    )
+    given: dict[Any, list[bool]] = {}
+    for intent in place.intents if not place.doubted else ():
+        for block in intent.takes | {intent.new} - {None}:
+            was_there = intent.base is not None and block in intent.base.blocks
+            given.setdefault(block, [was_there]).append(block == intent.new)
+    blocks = {block for block, (was, *since) in given.items() if True in since and not (was or since[-1])}
+    for request in place.requests if blocks else ():
+        blocks -= {request.old, request.new}
+        blocks -= request.before.blocks if request.what == "clear" and request.before is not None else set()
+    return frozenset(blocks)
+
+
+def net(place: Place) -> tuple[Intent, ...]:
+    """The intents of a place without the blocks that are void, and what is left of each."""
+    gone = void_blocks(place)
+    return tuple(filter(None, (_without(intent, gone) for intent in place.intents))) if gone else place.intents
+
+
+def _without(intent: Intent, gone: Blocks) -> Intent | None:
+    """An intent that never heard of these blocks; None if nothing is left."""
+    base = None if intent.base is None else replace(intent.base, blocks=intent.base.blocks - gone)
+    old, new = (None if block in gone else block for block in (intent.old, intent.new))
+    what = intent.what
+    if (old, new) != (intent.old, intent.new):
+        if old is None and new is None:
+            return None
+        what = "add_block" if old is None else "remove_block"
+    return replace(intent, what=what, base=base, old=old, new=new)
 
 
 def as_told(place: Place, there: Content) -> Place:
@@ -307,29 +320,57 @@ def conflicting(place: Place, theirs: Content) -> list[Intent]:
     """The intents that would change or delete what somebody has changed since the person saw it."""
     ours: dict[int, set[Any]] = {at: set() for at in range(len(theirs.values))}
     acknowledged: dict[int, int] = {}
+    said: dict[int, Any] = {}
     found = []
     for request in place.requests:
         for at, value in request.sets.items():
             if request.known and request.what == "put":  # if what was before is there, somebody took ours back
                 ours[at], acknowledged[at] = set(), request.upto
             ours[at].add(value)
-    for intent in place.intents:
+    for intent in net(place):
         touched = dict(enumerate(intent.values)) if intent.what == "create" else intent.touched
         if intent.base is not None:
             for at in ours if intent.what == "delete" else touched:
-                if intent.id > acknowledged.get(at, -1):
-                    ours[at].add(intent.base.values[at])
-                if theirs.values[at] not in ours[at] | {touched.get(at, intent.base.values[at])}:
+                seen = intent.base.values[at]
+                # What an edit before it says is ours once a request, or a newer copy of the edits, may have sent it.
+                if intent.id > acknowledged.get(at, -1) and (at not in said or said[at] != seen):
+                    ours[at].add(seen)
+                if theirs.values[at] not in ours[at] | {touched.get(at, seen)}:
                     found.append(intent)
                     break
-        for at, value in touched.items():
-            ours[at].add(value)
-        is_strange = intent.what == "delete" and (strange_blocks(place, theirs) or _may_be_deleted(place, theirs))
+        said |= touched
+        if intent.what == "create" or intent.id <= place.doubted:
+            for at, value in touched.items():
+                ours[at].add(value)
+        is_strange = intent.what == "delete" and (
+            strange_blocks(place, theirs)
+            or _given_back(place, theirs) - _seen([intent])
+            or _may_be_deleted(place, theirs)
+        )
         if is_strange and intent not in found:
             found.append(intent)
     if taken_along(place, theirs):
         found += [intent for intent in place.intents if intent.takes and intent not in found]
+    again = _taken_again(place, theirs)
+    found += [intent for intent in place.intents if intent.new in again and intent not in found]
     return found
+
+
+def _taken_again(place: Place, theirs: Content) -> Blocks:
+    """The blocks that edits took and gave back before anything was sent for that, and that somebody has taken since."""
+    unsent = [each for each in place.intents if not any(request.concerns(each) for request in place.requests)]
+    taken = taken_by(unsent) - theirs.blocks
+    if not taken or place.doubted or place.at_service is None:
+        return frozenset()
+    given = {block: each.new == block for each in place.intents for block in (each.new, *each.takes)}
+    sent = {request.old for request in place.requests if request.what == "replace"}
+    return frozenset(block for block in taken & place.at_service.blocks - sent if given[block])
+
+
+def _given_back(place: Place, theirs: Content) -> Blocks:
+    """The blocks that the service acknowledged to have taken away, and that somebody has given again."""
+    taken = (item for item, (values, _) in _promised(place).items() if isinstance(item, tuple) and True not in values)
+    return theirs.blocks & {block for (block,) in taken}
 
 
 def taken_along(place: Place, theirs: Content) -> Blocks:
@@ -362,9 +403,9 @@ def given_again(place: Place, theirs: Content) -> Blocks:
 def strange_blocks(place: Place, theirs: Content) -> Blocks:
     """The blocks that neither the person who edited has seen, nor anything of ours has given."""
     known: set[Any] = set(place.owed)
-    for intent in place.intents:
+    for intent in net(place):
         known |= intent.takes | {intent.new}
-    known |= _seen(place.intents)
+    known |= _seen(net(place))
     for request in place.requests:
         # Before a delete-all of ours they were known to be nobody else's; before any other, nobody had looked for that.
         taken = request.before.blocks if request.what == "clear" and request.before is not None else frozenset()

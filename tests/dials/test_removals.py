@@ -732,3 +732,32 @@ def test_a_removal_that_finds_other_blocks_gone_too_is_asked_about(
         person("push")
         blocks = ["10.3.0.0", "10.4.0.0"] if choice else ["10.3.0.0"] if what == _ONE else []
         assert person.there == {-1: ("Berlin", blocks)}
+
+
+@pytest.mark.parametrize("decision", ["adopt", "retry"])
+def test_a_half_done_removal_of_what_has_another_number_is_not_dropped_before_that_is_known(
+    person: Person, decision: str
+) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24", "10.3.0.0/24")
+    person("custom", "remove-block", locid, "10.1.0.0/24")
+    person.upstream.faults = ["", "before"]  # all are deleted, and the others do not come back
+    person("push", exits=1)
+    fields = person.upstream.places[-1].as_fields()
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    person.upstream.colleague_creates(fields, who="colleague")
+    settle()
+    person("push", exits=3)
+    (edit,) = (row["id"] for row in json.loads(person("outbox", "list", "--json")))
+    assert f"`geolookup outbox adopt {edit} -2` says that -2 is it" in person.said
+    assert "outbox drop" not in person.said
+    person("outbox", "drop", edit, exits=2)
+    assert "half done" in person.said
+    person("outbox", decision, edit, *([-2] if decision == "adopt" else []))
+    if decision == "adopt":
+        person("outbox", "drop", edit)
+    person.pushes_for_all_to_see()
+    blocks = {number: blocks for number, (_, blocks) in person.there.items()}
+    if decision == "adopt":
+        assert blocks == {-2: ["10.1.0.0", "10.2.0.0", "10.3.0.0"]}
+    else:
+        assert blocks == {-2: [], -3: ["10.2.0.0", "10.3.0.0"]}

@@ -66,16 +66,18 @@ def test_a_state_that_was_copied_on_this_machine_is_warned_of_before_it_pushes_a
     assert "a copy" not in person.said
 
 
+@pytest.mark.parametrize("how", ["in its place", "over it"])
 def test_a_copy_of_a_state_that_was_put_back_at_its_place_is_warned_of_and_a_restored_one_is_not(
-    person: Person, home: str, tmp_path: Path
+    person: Person, home: str, tmp_path: Path, how: str
 ) -> None:
     locid = person.has("10.1.0.0/24")
     person("custom", "add-block", locid, "10.2.0.0/24")
     person("state", "backup", tmp_path / "archive")
     shutil.copytree(home, tmp_path / "copy")
     person("push")
-    os.rename(home, tmp_path / "aside")
-    shutil.copytree(tmp_path / "copy", home)
+    if how == "in its place":
+        os.rename(home, tmp_path / "aside")
+    shutil.copytree(tmp_path / "copy", home, dirs_exist_ok=True)
     person("push", exits=None)
     assert "this state was copied here: if it is an older one that was put back" in person.said
     person("push")
@@ -86,6 +88,25 @@ def test_a_copy_of_a_state_that_was_put_back_at_its_place_is_warned_of_and_a_res
     person("outbox", "restore")
     person("push", exits=None)
     assert "copied here" not in person.said
+
+
+def test_older_edits_that_are_put_back_together_with_what_was_published_then_are_refused(
+    person: Person, home: str, tmp_path: Path
+) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    person("custom", "remove-block", locid, "10.2.0.0/24")
+    for name in ("edits.db", "CURRENT"):
+        shutil.copy(f"{home}/{name}", tmp_path / name)
+    person.pushes_for_all_to_see()
+    person("custom", "add-block", locid, "10.2.0.0/24")
+    person.pushes_for_all_to_see()
+    for name in ("edits.db", "CURRENT"):
+        shutil.copy(tmp_path / name, f"{home}/{name}")
+    person("push", exits=1)
+    assert "lacks what was published or pushed from it" in person.said
+    person("outbox", "restore")
+    person("push", exits=None)
+    assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.2.0.0"])}
 
 
 def test_edits_of_a_copy_of_the_state_that_are_put_here_by_hand_are_refused_though_they_are_newer(

@@ -22,6 +22,8 @@ _log = logging.getLogger("geolookup")
 FAILURES = "failures.json"
 #: The file of the run lock, which also says which run began, and that it ended.
 RUN_LOCK = "run.lock"
+#: The other lock: nothing is ever written to it.
+PUBLISH_LOCK = "publish.lock"
 _MEMBERS = ("stage", "run", "message", "since", "at")
 _LONGEST = 2000
 _RECORD_BYTES = 512

@@ -231,8 +231,15 @@ class Edits:
                 raise self._to_go_on(what)
             if sealed and not seal.is_whole(database):
                 raise self._to_go_on(_CHANGED)
-            if current is not None and not outbox.follows(current):
+            if current is not None and not (outbox.follows(current) and self._has_all_of_backup(outbox.head)):
                 raise self.lacking()
+
+    def _has_all_of_backup(self, head: int) -> bool:
+        """True unless the newest backup has a newer edit: CURRENT may be an older one, too."""
+        backup = Edits(os.path.dirname(self.path), os.path.basename(self.backups()[0]))
+        with contextlib.suppress(StateError):
+            return not backup.exists() or backup.head() <= head
+        return True
 
     def is_ours(self) -> bool:
         """Tell whether a release made the file: another program's would lose the edits if it were put in its place.

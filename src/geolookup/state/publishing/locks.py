@@ -9,12 +9,11 @@ from geolookup.base import disk
 from geolookup.model.errors import NoStateError, StateDamagedError
 from geolookup.state.base import files
 from geolookup.state.base.current import Current, read_current
-from geolookup.state.base.failures import RUN_LOCK
+from geolookup.state.base.failures import PUBLISH_LOCK, RUN_LOCK
 from geolookup.state.base.parts import SNAPSHOTS
 from geolookup.state.generations import retention
 
 PUBLISH_WAIT_S = 10.0
-_PUBLISH_LOCK = "publish.lock"
 
 
 class Locks:
@@ -51,11 +50,11 @@ class Locks:
         :raises StateTooNewError: if a newer release wrote CURRENT: nothing was touched
         """
         busy = f"{self._home}: another process has been publishing for {wait_s:.0f} s: try again later"
-        return self._held(_PUBLISH_LOCK, wait_s=wait_s, busy=busy)
+        return self._held(PUBLISH_LOCK, wait_s=wait_s, busy=busy)
 
     def are_taken(self) -> bool:
         """True while a run, or a publish, is under way."""
-        return any(disk.is_locked(os.path.join(self._home, name)) for name in (RUN_LOCK, _PUBLISH_LOCK))
+        return any(disk.is_locked(os.path.join(self._home, name)) for name in (RUN_LOCK, PUBLISH_LOCK))
 
     def _held(self, name: str, *, wait_s: float, busy: str) -> FileIO:
         path = os.path.join(self._home, name)

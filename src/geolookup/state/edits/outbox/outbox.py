@@ -13,6 +13,7 @@ from geolookup.model.types import PROVISIONAL_LOCID
 from geolookup.state.base import actor, marks
 from geolookup.state.base.clock import now_text
 from geolookup.state.base.current import Current
+from geolookup.state.base.failures import PUBLISH_LOCK
 from geolookup.state.base.marks import Mark
 from geolookup.state.base.sqlite import END_OF_INTEGERS
 from geolookup.state.edits.outbox.baselines import Baselines, Twins
@@ -191,7 +192,7 @@ class Outbox:
         if not os.path.exists(os.path.join(home, "edits.db")):
             return None
         if os.path.samefile(home, here):
-            if file == inode:
+            if file in (inode, f"{inode.partition('-')[0]}-0"):
                 return None
             return (
                 "this state was copied here: if it is an older one that was put back, what was pushed, and undone or "
@@ -314,9 +315,20 @@ class Outbox:
         self._database.execute("INSERT OR REPLACE INTO settings (name, value) VALUES (?, ?)", (name, value))
 
     def _file(self) -> tuple[str, str]:
-        """The inode and the directory of edits.db: of a copy in memory neither is kept."""
+        """The file of edits.db, and its directory: of a copy in memory neither is kept.
+
+        It is the file that its inode names, beside a lock that nothing ever writes: what is copied over a directory
+        keeps the inodes, and an inode that is free is given again; but nobody can write when that was changed last.
+        """
         path = self._database.execute("PRAGMA database_list").fetchone()[2]
-        return str(os.stat(path).st_ino) if path else "", os.path.dirname(path)
+        if not path:
+            return "", ""
+        home = os.path.dirname(path)
+        try:
+            written = os.stat(os.path.join(home, PUBLISH_LOCK)).st_ctime_ns
+        except FileNotFoundError:
+            written = 0
+        return f"{os.stat(path).st_ino}-{written}", home
 
     def _counters(self) -> tuple[int, int]:
         found = dict(self._database.execute("SELECT name, value FROM counters"))

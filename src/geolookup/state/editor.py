@@ -478,7 +478,9 @@ class Editor:
         return self._sessions.edit(decisions.drop, number)
 
     def adopt(self, number: int, locid: int) -> OutboxRow:
-        """Say which of the service's geolocations that of a held edit is, and that it is right as it is there.
+        """Say which of the service's geolocations that of a held edit is.
+
+        What a create, or what is not shown, says is taken as it is there; the other edits that wait are sent to it.
 
         :raises EditError: if nobody asks for that, or ``locid`` cannot be it
         """

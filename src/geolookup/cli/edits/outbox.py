@@ -180,7 +180,10 @@ def drop(editor: Editor, /, numbers: tuple[int, ...], everything: bool, yes: boo
 @json_option
 @pass_editor
 def adopt(editor: Editor, /, number: int, locid: int, as_json: bool) -> None:
-    """Say that LOCID is the geolocation of a held edit, and right as it is at the service.
+    """Say that LOCID is the geolocation of a held edit.
+
+    What a create, or what is not shown, says is taken as it is at the service; the other edits that wait are sent
+    to it, and so are the blocks that a half-done removal took besides.
 
     \b
     Example: geolookup outbox adopt 5 -17

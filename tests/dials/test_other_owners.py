@@ -401,6 +401,24 @@ def test_a_service_that_moved_and_numbers_otherwise_is_not_reproached_with_its_a
         assert person.looks_up("10.1.0.1", "10.2.0.1") == [-2, -1]
 
 
+def test_a_sync_after_a_push_to_a_service_that_moved_tells_of_nothing_that_is_gone(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locid = person.has("10.1.0.0/24")
+    person.has("10.2.0.0/24", city="Bonn", latitude=50.73)
+    moved = Upstream(Dials(), Random(1), time.monotonic)
+    moved.colleague_creates(TOKYO, who="colleague")
+    for place in person.upstream.places.values():
+        moved.colleague_creates(place.as_fields(), place.blocks, who="moving")
+    with OverHttp(moved) as service:
+        monkeypatch.setenv("GEOLOOKUP_URL", service.url)
+        person("custom", "update", locid, "--postalcode", "10115")
+        person("push", "--url-moved")
+        settle()
+        person("sync")
+        assert "gone" not in person.said
+
+
 def test_a_delete_is_not_repeated_on_what_has_fewer_blocks(person: Person) -> None:
     person.upstream.dials = Dials(reuse=True)
     locid = person.has("10.1.0.0/24")

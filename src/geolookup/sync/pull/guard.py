@@ -103,7 +103,12 @@ def _lost(before: Cache, after: Cache, gone: list[int], report: PullReport, ours
         return []
     unread = {row["locid"] for row in report.rejected}
     had = {place.locid: place for place in before.custom()}
-    new = [place for place in after.custom() if place.locid not in had]
+    # Of a service that numbers otherwise, a number that was another one's may be new, too.
+    new = [
+        place
+        for place in after.custom()
+        if place.locid not in had or (place.ipblocks and {*place.ipblocks}.isdisjoint(had[place.locid].ipblocks))
+    ]
     came = {replace(place, locid=0) for place in new}
     blocks = {block for place in new if place.locid in ours for block in place.ipblocks}
     there = (had[locid] for locid in sorted(gone, reverse=True) if locid not in unread)

@@ -71,11 +71,6 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(each for each in (self.last, *self.place.was()) if each is not None)
 
     @property
-    def was_listed(self) -> bool:
-        """True if a conclusive list has shown it under the number that it has: an answer may name another one's."""
-        return self.place.baseline is not None or self.last is not None
-
-    @property
     def members(self) -> dict[str, Any]:
         """Its members that change, each by the name of its column."""
         of_place = {name: getattr(self.place, name) for name in ("number", "baseline", "owed", "refused", "doubted")}

@@ -163,7 +163,7 @@ class Ledger:
         before = kept.before if before is None else before
         if hold is None and (there := theirs or place.acknowledged) is not None:
             place = as_told(place, there)
-        if kept.former is not None and place.number not in (None, kept.former) and kept.was_listed:
+        if kept.former is not None and place.number not in (None, kept.former):
             self._leave_behind(kept, seen)
         gone = place.lost or (None if place.number is not None else kept.former)
         is_over = place.number is None and place.baseline is None and not (place.intents or place.requests)

@@ -231,7 +231,9 @@ class Edits:
                 raise self._to_go_on(what)
             if sealed and not seal.is_whole(database):
                 raise self._to_go_on(_CHANGED)
-            if current is not None and not (outbox.follows(current) and self._has_all_of_backup(outbox.head)):
+            if current is None or not current.had_edits:
+                return
+            if not (outbox.follows(current) and self._has_all_of_backup(outbox.head)):
                 raise self.lacking()
 
     def _has_all_of_backup(self, head: int) -> bool:

@@ -44,7 +44,8 @@ def _choose(session: EditSession, row: OutboxRow, kept: Kept, hold: Hold, choice
         kept = session.ledger.part(kept, seen=kept.seen)
     if choice != "same" and hold.reason in ("unclear", "another") and hold.number is not None:
         # A person has seen these, and says that none is this one.
-        shown = {number: content for number, content in ((hold.number, hold.theirs), *hold.also) if content is not None}
+        asked = ((hold.number, hold.theirs), *(hold.also if hold.reason == "unclear" else ()))
+        shown = {number: content for number, content in asked if content is not None}
         kept = session.ledger.not_made(kept, shown)
     place = chosen(kept.place, hold, choice)
     if choice == "drop" and hold.reason == "doubted" and hold.theirs is not None:

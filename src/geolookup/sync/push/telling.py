@@ -132,7 +132,8 @@ def why_held(kept: Kept, hold: Hold, names: Names) -> str:
     reasons = {
         "conflict": f"the service has changed {who} since the edit was made: it has {beside}",
         "gone": gone + _holders(hold),
-        "another": f"the service has given the number {number} to something else ({theirs}): {who} has none there now",
+        "another": f"the service has given the number {number} to something else ({theirs}): {who} has none there now"
+        f"{_holders(hold)}",
         "not shown": f"the service said yes to edits of {who}, and does not show them: it has {beside}{_holders(hold)}",
         "unclear": f"the service has something new that may be {who}: {_candidates(hold)}",
         "refused": f"the service refuses this edit of {who}: {said}{_holders(hold)}",

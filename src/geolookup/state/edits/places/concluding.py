@@ -145,7 +145,8 @@ def concluded(
                     place = replace(place, lost=None)
             case Hold() as hold:
                 also = holders(place.refused, listed) if hold.reason == "refused" else hold.also
-                if shown is None and place.shown is not None and hold.reason in ("gone", "not shown"):
+                is_gone = hold.reason == "another" or (shown is None and hold.reason in ("gone", "not shown"))
+                if is_gone and place.shown is not None:
                     having = matching.sharing(place, [place.shown], lambda *_: True)
                     also = tuple((each, listed[each]) for each in having)
                 held[place.id] = replace(hold, theirs=shown if hold.theirs is not None else None, also=also)

@@ -372,8 +372,19 @@ def _gets(person: Person, *blocks: str, lacks: str = "", **fields: str) -> None:
         ([("replace-block", X, Y), ("replace-block", Y, X)], {"lacks": X, "gets": Y}, True),
         ([("add-block", Z), ("replace-block", Z, Y)], {"gets": Z}, False),
         ([("add-block", Z), ("clear-blocks",)], {"gets": Z}, True),
+        ([("add-block", Z), ("delete",)], {"gets": Z}, True),
+        ([("update", "--postalcode", "1"), ("delete",)], {"postalcode": "1"}, True),
     ],
-    ids=["mended", "set back", "given back", "exchanged back", "exchanged", "cleared"],
+    ids=[
+        "mended",
+        "set back",
+        "given back",
+        "exchanged back",
+        "exchanged",
+        "cleared",
+        "deleted",
+        "changed and deleted",
+    ],
 )
 def test_what_only_an_edit_that_was_never_sent_had_is_a_colleagues(
     person: Person, edits: list[tuple[str, ...]], theirs: dict[str, str], is_held: bool

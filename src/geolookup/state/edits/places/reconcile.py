@@ -335,7 +335,7 @@ def conflicting(place: Place, theirs: Content) -> list[Intent]:
                 # What an edit before it says is ours once a request, or a newer copy of the edits, may have sent it.
                 if intent.id > acknowledged.get(at, -1) and (at not in said or said[at] != seen):
                     ours[at].add(seen)
-                if theirs.values[at] not in ours[at] | {touched.get(at, seen)}:
+                if theirs.values[at] not in ours[at] | ({touched[at]} if at in touched else set()):
                     found.append(intent)
                     break
         said |= touched
@@ -345,6 +345,7 @@ def conflicting(place: Place, theirs: Content) -> list[Intent]:
         is_strange = intent.what == "delete" and (
             strange_blocks(place, theirs)
             or _given_back(place, theirs) - _seen([intent])
+            or _never_sent(place) & theirs.blocks
             or _may_be_deleted(place, theirs)
         )
         if is_strange and intent not in found:
@@ -354,6 +355,15 @@ def conflicting(place: Place, theirs: Content) -> list[Intent]:
     again = _taken_again(place, theirs)
     found += [intent for intent in place.intents if intent.new in again and intent not in found]
     return found
+
+
+def _never_sent(place: Place) -> Blocks:
+    """The blocks that only edits of which nothing was sent give, and of which nobody was told that they are there."""
+    if place.doubted:
+        return frozenset()
+    had = frozenset() if place.baseline is None else place.baseline.blocks
+    given = {each.new for each in place.intents if each.base is None or each.new not in each.base.blocks}
+    return frozenset(given - had - {each.new for each in place.requests} - {None})
 
 
 def _taken_again(place: Place, theirs: Content) -> Blocks:

@@ -193,13 +193,17 @@ def seen_already(place: Place, there: Content | None) -> Place:
     """
     if there is None or not place.requests:
         return replace(place, baseline=there, intents=place.intents if there is None else ())
-    sent = [each for each in place.intents if any(request.concerns(each) for request in place.requests)]
-    said = {item for each in sent for item in items(each)}
-    over = [each for each in place.intents if each not in sent and each.what != "delete" and not said & {*items(each)}]
+    upto = max(request.upto for request in place.requests)
+    said = {item for each in place.intents if each.id <= upto for item in items(each)}
+    over = {
+        each.id: each
+        for each in place.intents
+        if each.id > upto and each.what != "delete" and said.isdisjoint(items(each))
+    }
     if place.baseline is None or not over:
         return place
-    left = tuple(each for each in place.intents if each not in over)
-    return replace(place, baseline=target(over, place.baseline), intents=left)
+    left = tuple(each for each in place.intents if each.id not in over)
+    return replace(place, baseline=target(over.values(), place.baseline), intents=left)
 
 
 def _shown(place: Place, theirs: Content, listed: Content) -> Place:

@@ -352,8 +352,8 @@ def conflicting(place: Place, theirs: Content) -> list[Intent]:
             found.append(intent)
     if taken_along(place, theirs):
         found += [intent for intent in place.intents if intent.takes and intent not in found]
-    again = _taken_again(place, theirs)
-    found += [intent for intent in place.intents if intent.new in again and intent not in found]
+    if again := _taken_again(place, theirs):
+        found += [intent for intent in place.intents if intent.new in again and intent not in found]
     return found
 
 
@@ -368,7 +368,8 @@ def _never_sent(place: Place) -> Blocks:
 
 def _taken_again(place: Place, theirs: Content) -> Blocks:
     """The blocks that edits took and gave back before anything was sent for that, and that somebody has taken since."""
-    unsent = [each for each in place.intents if not any(request.concerns(each) for request in place.requests)]
+    taking = [each for each in place.intents if each.takes - theirs.blocks]
+    unsent = [each for each in taking if not any(request.concerns(each) for request in place.requests)]
     taken = taken_by(unsent) - theirs.blocks
     if not taken or place.doubted or place.at_service is None:
         return frozenset()

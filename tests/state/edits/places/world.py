@@ -105,6 +105,8 @@ class World(NamedTuple):
     gone: frozenset[tuple[int, object]] = frozenset()
     #: Those that a colleague gave again since, and of which no person here has decided.
     given: frozenset[tuple[int, object]] = frozenset()
+    #: Blocks that a colleague gave, and that neither a list has shown since nor anything of ours has given.
+    unseen: frozenset[tuple[int, object]] = frozenset()
     #: Numbers whose name a colleague took back to the one before, which no person here was told of.
     taken_back: frozenset[int] = frozenset()
     #: What a person said is not a place of ours: the place, the number, and what that showed.
@@ -223,6 +225,7 @@ def _renumbered(world: World) -> World:
                 seen=frozenset((now(each), block) for each, block in world.seen),
                 gone=frozenset((now(each), block) for each, block in world.gone),
                 given=frozenset((now(each), block) for each, block in world.given),
+                unseen=frozenset((now(each), block) for each, block in world.unseen),
                 disowned=frozenset((now(each), *rest) for each, *rest in world.disowned),
             )
     return world
@@ -429,7 +432,10 @@ def colleagues(world: World) -> Iterator[tuple[str, World]]:
                     )
             if 3 not in content.blocks:
                 entry = owner, replace(content, blocks=content.blocks | {3})
-                yield f"a colleague adds block 3 to {number}", after(entry, ("b", 3))
+                added = after(entry, ("b", 3))
+                if is_known and ours is not None and all(each.new != 3 for each in ours.requests):
+                    added = added._replace(unseen=added.unseen | {(owner, 3)})
+                yield f"a colleague adds block 3 to {number}", added
             for block in sorted(content.blocks)[:1]:  # type: ignore[type-var]
                 entry = owner, replace(content, blocks=content.blocks - {block})
                 yield f"a colleague removes block {block} of {number}", after(entry, ("b", block))
@@ -454,19 +460,26 @@ def applied(
 
     If ``again``, a create may be given a number at once that replicas still show for what was deleted.
     """
-    taken = dict(world.shelf)
+    there = dict(world.shelf)
     if request.what == "create":
         # Nobody could tell of it if the answer is lost.
-        shown = set(taken) if again else {number for shelf in world.window for number, _ in shelf}
+        shown = set(there) if again else {number for shelf in world.window for number, _ in shelf}
         number = next(each for each in (*NUMBERS, *range(-4, -12, -1)) if each not in shown)
         return changed(world, shelved(world.shelf, number, (place.id, Content(request.values)))), number
     assert number is not None
-    if number not in taken:
+    if number not in there:
         return world, None
-    owner, content = taken[number]
+    owner, content = there[number]
     if owner != place.id and not late:
         raise Violated(f"{request.what} of place {place.id} was written to {number}, which is another's")
     after = request.applied(content)
+    taken = content.blocks - (frozenset() if after is None else after.blocks)
+    for block in taken if not late and len(world.window) == 1 else ():
+        is_back = place.shown is not None and block in place.shown.blocks  # by what follows
+        if (owner, block) in world.unseen and not is_back:
+            raise Violated(f"{request.what} of place {place.id} takes block {block}, which a colleague gave unseen")
+    over = {(owner, block) for block in taken | {request.new}}
+    world = world._replace(unseen=world.unseen - over)
     undone = content.values == ("z",) and (after is None or after.values != ("z",))
     # What a replica does not show yet, or came while a request was under way, nobody can know of.
     if late or len(world.window) > 1:
@@ -602,6 +615,7 @@ def synced(world: World, shelf: Shelf) -> World:
         held=tuple(sorted(found.held.items(), key=lambda each: each[0])),
         gone=gone,
         told=world.told | twins | set(found.ended),
+        unseen=frozenset(),
         taken_back=frozenset(),  # whoever edits from here on has seen it, and what is held was told
     )
     return _renumbered(world)
@@ -763,6 +777,7 @@ def choices(world: World, held: int, hold: Hold) -> Iterator[tuple[str, World]]:
             held=tuple(each for each in world.held if each[0] != held),
             gone=frozenset(each for each in world.gone if each[0] != held),  # as the next list says
             given=frozenset(each for each in world.given if each[0] != held),
+            unseen=frozenset(each for each in world.unseen if each[0] != held),
             claims=frozenset(each for each in world.claims if keeps or each[0] != held),
         )
         if choice != "same" and hold.reason in ("another", "unclear") and hold.number is not None:

@@ -105,7 +105,7 @@ class World(NamedTuple):
     gone: frozenset[tuple[int, object]] = frozenset()
     #: Those that a colleague gave again since, and of which no person here has decided.
     given: frozenset[tuple[int, object]] = frozenset()
-    #: Blocks that a colleague gave, and that neither a list has shown since nor anything of ours has given.
+    #: Blocks and names that a colleague gave, and that neither a list has shown since nor a request of ours has given.
     unseen: frozenset[tuple[int, object]] = frozenset()
     #: Numbers whose name a colleague took back to the one before, which no person here was told of.
     taken_back: frozenset[int] = frozenset()
@@ -420,6 +420,13 @@ def colleagues(world: World) -> Iterator[tuple[str, World]]:
                     f"a colleague takes back the name of {number}",
                     back._replace(taken_back=back.taken_back | {number}),
                 )
+            for name in () if ours is None else dict.fromkeys(each.values for each in ours.intents if each.values):
+                if is_known and name != content.values and all(each.values != name for each in ours.requests):
+                    named = after((owner, replace(content, values=name)), 0)
+                    yield (
+                        f"a colleague names {number} {name[0]}, as an edit that was not sent",
+                        named._replace(unseen=named.unseen | {(owner, name)}),
+                    )
             had = frozenset() if ours is None or ours.shown is None else ours.shown.blocks
             there = {each for _, (_, it) in world.shelf for each in it.blocks}
             for block in BLOCKS[:2] if ours is not None and not ours.requests else ():
@@ -478,7 +485,10 @@ def applied(
         is_back = place.shown is not None and block in place.shown.blocks  # by what follows
         if (owner, block) in world.unseen and not is_back:
             raise Violated(f"{request.what} of place {place.id} takes block {block}, which a colleague gave unseen")
-    over = {(owner, block) for block in taken | {request.new}}
+    written = {content.values} if after is None or after.values != content.values else set()
+    if any((owner, name) in world.unseen for name in written) and not late and len(world.window) == 1:
+        raise Violated(f"{request.what} of place {place.id} undoes {content.values}, which a colleague wrote unseen")
+    over = {(owner, item) for item in (*taken, *written, request.new, request.values)}
     world = world._replace(unseen=world.unseen - over)
     undone = content.values == ("z",) and (after is None or after.values != ("z",))
     # What a replica does not show yet, or came while a request was under way, nobody can know of.

@@ -761,3 +761,33 @@ def test_a_half_done_removal_of_what_has_another_number_is_not_dropped_before_th
         assert blocks == {-2: ["10.1.0.0", "10.2.0.0", "10.3.0.0"]}
     else:
         assert blocks == {-2: [], -3: ["10.2.0.0", "10.3.0.0"]}
+
+
+@pytest.mark.parametrize("then", ["at once", "after a list", "after the other is dropped"])
+def test_a_block_that_is_removed_while_it_cannot_be_put_back_is_not_put_back_later(person: Person, then: str) -> None:
+    locid = person.has("10.0.0.0/24", "10.0.1.0/24", "10.0.2.0/24")
+    person("custom", "remove-block", locid, "10.0.0.0/24")
+    person.upstream.faults = ["", "before"]  # all are deleted, and the others do not come back
+    person("push", exits=1)
+    person.upstream.colleague_creates(ELSEWHERE, [("10.0.1.0", "10.0.1.255")], who="colleague")
+    settle()
+    person("push", exits=None)
+    settle()
+    person("push", exits=3)  # somebody has one of them by now
+    person("custom", "remove-block", locid, "10.0.1.0/24")
+    person("push", exits=None)
+    if then == "after a list":
+        settle()
+        person("sync", exits=None)
+    elif then == "after the other is dropped":
+        first = min(row["id"] for row in json.loads(person("outbox", "list", "--json")) or [{"id": 0}])
+        person("outbox", "drop", first, exits=None)
+    person.upstream.colleague_changes(-2, None, who="colleague")
+    for _ in range(2):
+        settle()
+        person("push", exits=None)
+    settle()
+    person("sync", exits=None)
+    assert person.there == {-1: ("Berlin", ["10.0.2.0"])}
+    assert json.loads(person("outbox", "list", "--json")) == []
+    assert person.looks_up("10.0.1.1", "10.0.2.1") == [1, -1]

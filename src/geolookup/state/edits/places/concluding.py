@@ -191,10 +191,13 @@ def seen_already(place: Place, there: Content | None) -> Place:
 
     What somebody changes after that, he changes after them. Lookups have them above an older list.
     """
-    if there is None or not place.requests:
-        return replace(place, baseline=there, intents=place.intents if there is None else ())
+    if there is None:
+        return replace(place, baseline=None)
+    if not place.requests:
+        return replace(place, baseline=there, intents=(), owed=frozenset())
     upto = max(request.upto for request in place.requests)
     said = {item for each in place.intents if each.id <= upto for item in items(each)}
+    said |= {(block,) for block in owed_blocks(place)}  # a removal that was half done has more to say of these
     over = {
         each.id: each
         for each in place.intents

@@ -7,12 +7,12 @@ from msgspec.structs import replace
 
 from geolookup.state.edits.outbox.stations import pending
 from geolookup.state.edits.places.choosing import CHOICES, chosen, put_back
-from geolookup.state.edits.places.concluding import answered, concluded, over
+from geolookup.state.edits.places.concluding import answered, concluded, over, seen_already
 from geolookup.state.edits.places.likeness import Forms
 from geolookup.state.edits.places.looking import look_at
 from geolookup.state.edits.places.matching import Matching, unproved
 from geolookup.state.edits.places.place import Content, Intent, Place, Request, Values, target, without
-from geolookup.state.edits.places.reconcile import Hold, Send, reconcile
+from geolookup.state.edits.places.reconcile import Done, Hold, Send, Wait, reconcile
 
 #: What the service has under a number: whose it is, and the content. An owner is a place's id, or somebody else.
 Shelf = tuple[tuple[int, tuple[int, Content]], ...]
@@ -544,6 +544,23 @@ def pushes(world: World) -> Iterator[tuple[str, World]]:
                 if isinstance(decision, Send) and decision.request not in sent:
                     sent.add(decision.request)
                     yield from _sends(world, place, decision.request)
+                is_shown = look.content is not None and (decision == Wait("shown") or isinstance(decision, Done))
+                found = seen_already(place, look.content) if is_shown else place
+                # What a replica shows that is behind, somebody has changed at the same time.
+                if len(world.window) == 1 and found != place:
+                    yield (
+                        f"push finds place {place.id} as it is wanted",
+                        put(_looked(world, place, look.content), found),
+                    )
+
+
+def _looked(world: World, place: Place, content: Content | None) -> World:
+    """A world in which a look has shown, and a person was told, what the service has of a place."""
+    there = frozenset() if content is None else content.blocks
+    return world._replace(
+        unseen=frozenset(each for each in world.unseen if each[0] != place.id),
+        seen=frozenset(each for each in world.seen if each[0] != place.id or each[1] in there),
+    )
 
 
 def _sends(world: World, place: Place, request: Request) -> Iterator[tuple[str, World]]:

@@ -109,6 +109,33 @@ def test_older_edits_that_are_put_back_together_with_what_was_published_then_are
     assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.2.0.0"])}
 
 
+@pytest.mark.parametrize("then", ["push", "sync", "restore"])
+def test_a_restore_that_was_interrupted_says_later_what_it_took_away(
+    person: Person, home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    locid = person.has("10.1.0.0/24")
+    shutil.copy(f"{home}/edits.db", tmp_path / "edits.db")
+    person("custom", "add-block", locid, "10.2.0.0/24")
+    with monkeypatch.context() as patch:
+        patch.setattr(StateDirectory, "republish", _interrupts)
+        person("outbox", "restore", tmp_path / "edits.db", exits=None)
+    if then == "restore":
+        person("outbox", "restore", tmp_path / "edits.db", exits=3)
+    else:
+        person(then, exits=3)
+        assert "interrupted before it said" in person.said
+    assert "add 10.2.0.0-10.2.0.255 to -1" in person.said
+    person(then if then != "restore" else "push")
+    assert "interrupted" not in person.said
+    person("outbox", "restore", f"{home}/edits.replaced.db", exits=None)
+    person.pushes_for_all_to_see()
+    assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.2.0.0"])}
+
+
+def _interrupts(_directory: StateDirectory) -> None:
+    raise KeyboardInterrupt
+
+
 def test_edits_of_a_copy_of_the_state_that_are_put_here_by_hand_are_refused_though_they_are_newer(
     person: Person, home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,6 +32,8 @@ from geolookup.state.publishing.directory import StateDirectory
 #: Where the file that was replaced is kept.
 REPLACED = "edits.replaced.db"
 _TEMPORARY = "edits.restored.tmp"
+_UNTOLD = "an `outbox restore` was interrupted before it said what it took away"
+_MOST_NAMED = 20
 _FAMILIES: tuple[Literal[4], Literal[6]] = (4, 6)
 #: By VRF ("" of the custom layer) and family the ranges of addresses, in order, each with its site and place in words.
 _Answers: TypeAlias = dict[tuple[str, Literal[4, 6]], list[tuple[int, int, str]]]
@@ -77,15 +79,24 @@ def restore(directory: StateDirectory, source: str | None = None, *, empty: bool
             chosen = None if empty else _copied(directory, temporary, source)
             if empty:
                 files.remove_file(temporary.path)
-            given_up = _given_up(directory.edits, temporary)
+            given_up, was_interrupted = _given_up(directory.edits, temporary), _is_untold(directory)
+            if was_interrupted:
+                given_up += _given_up(Edits(directory.home, REPLACED), temporary)
             pushed_since, unfinished = prepared(temporary, current)
-            replaced = _put_in_place(directory, temporary.path)
+            if given_up:  # until this is over: a kill, or a full disk, may come before it is told
+                with temporary.transaction() as database:
+                    Outbox(database).notice(0, 0, 0, _untold(given_up))
+                disk.sync_file(temporary.path)
+            replaced = _put_in_place(directory, temporary.path, keep=was_interrupted)
         finally:
             for path in (temporary.path, f"{temporary.path}-journal"):
                 files.remove_file(path)
         directory.edits.record("restore", "done", after={"source": chosen, "pushed_since": pushed_since})
     if current is not None:
         directory.republish()
+    if given_up:
+        with directory.edits.transaction() as database:
+            Outbox(database).told()
     lost = [*_lost(before, _answers(directory))]
     goes_on = _owed(directory, or_asked=True)
     owed = [each for each in owed if each not in goes_on]
@@ -93,6 +104,21 @@ def restore(directory: StateDirectory, source: str | None = None, *, empty: bool
         source=chosen, pushed_since=pushed_since, unfinished=unfinished, replaced=replaced, lost=lost, owed=owed,
         given_up=given_up,
     )  # fmt: skip
+
+
+def _untold(given_up: list[str]) -> str:
+    """The words of a restore that did not come to its end."""
+    return (
+        f"{_UNTOLD}: the edits that were there are in {REPLACED}, and {len(given_up)} of them are not in the backup: "
+        f"{'; '.join(given_up[:_MOST_NAMED])}{'; …' if len(given_up) > _MOST_NAMED else ''}"
+    )
+
+
+def _is_untold(directory: StateDirectory) -> bool:
+    """True if a restore was interrupted here, and nobody was told what it took away."""
+    with contextlib.suppress(StateError), directory.edits.reading() as database:
+        return any(str(each["reason"]).startswith(_UNTOLD) for each in Outbox(database).untold())
+    return False
 
 
 def _given_up(there: Edits, copied: Edits) -> list[str]:
@@ -252,12 +278,12 @@ def prepared(
     return pushed_since, unfinished
 
 
-def _put_in_place(directory: StateDirectory, path: str) -> str | None:
-    """Replace edits.db, and keep what was there: it may hold what the backup lacks."""
+def _put_in_place(directory: StateDirectory, path: str, *, keep: bool = False) -> str | None:
+    """Replace edits.db, and keep what was there: it may hold what the backup lacks; ``keep`` what was kept before."""
     target, kept = directory.edits.path, directory.path(REPLACED)
     with files.file_errors(target):
         replaced = os.path.exists(target)
-        if replaced:
+        if replaced and not (keep and os.path.exists(kept)):
             for end in ("", "-journal"):  # a journal belongs to its file, and would undo what the backup holds
                 files.remove_file(f"{kept}{end}")
                 with contextlib.suppress(FileNotFoundError):

@@ -419,6 +419,32 @@ def test_a_sync_after_a_push_to_a_service_that_moved_tells_of_nothing_that_is_go
         assert "gone" not in person.said
 
 
+@pytest.mark.parametrize("blocks", [[1, 2, 7], [1], [1, 2]], ids=["one more", "one less", "all"])
+@pytest.mark.parametrize("command", ["sync", "push"])
+def test_a_branch_with_blocks_and_one_without_are_told_apart_by_all_that_they_are(
+    person: Person, monkeypatch: pytest.MonkeyPatch, command: str, blocks: list[int]
+) -> None:
+    """A service exchanges their numbers after a colleague gave a block of one away, or one more to it."""
+    person.has(postalcode="100")
+    office = person.has("10.1.0.0/24", "10.2.0.0/24", postalcode="200")
+    moved = Upstream(Dials(), Random(1), time.monotonic)
+    ranges = [(f"10.{block}.0.0", f"10.{block}.0.255") for block in blocks]
+    moved.colleague_creates(person.upstream.places[-2].as_fields(), ranges, who="moving")
+    moved.colleague_creates(person.upstream.places[-1].as_fields(), who="moving")
+    with OverHttp(moved) as service:
+        monkeypatch.setenv("GEOLOOKUP_URL", service.url)
+        person.upstream = moved
+        person("custom", "update", office, "--areacode", "5")
+        person(command, "--url-moved")
+        person.pushes_for_all_to_see()
+        found = {
+            number: (place.as_fields()["postalcode"], place.as_fields()["areacode"])
+            for number, place in moved.places.items()
+        }
+        assert found == {-1: ("200", "5"), -2: ("100", "")}
+        assert [person.looks_up("10.1.0.1")] == [[-1]]
+
+
 def test_a_delete_is_not_repeated_on_what_has_fewer_blocks(person: Person) -> None:
     person.upstream.dials = Dials(reuse=True)
     locid = person.has("10.1.0.0/24")

@@ -178,7 +178,9 @@ def numbered_anew(places: Sequence[Place], matching: Matching) -> list[Place]:
         return place.creating is not None and bool(shown.blocks) and not shares
 
     def elsewhere(place: Place, number: int) -> set[int]:
-        """The other numbers that show it as it was or, if its own shows none of that, all its blocks in its town."""
+        """The other numbers that show it as it was or, if its own shows none of that, in its town just its blocks, or
+        its very fields with some of them.
+        """
         equal = {
             each
             for was in ours[number]
@@ -193,7 +195,9 @@ def numbered_anew(places: Sequence[Place], matching: Matching) -> list[Place]:
             for was in ours[number]
             if was.blocks and was.values != listed[number].values
             for each in matching.sharing(place, [was], matching.forms.identical)
-            if was.blocks == listed[each].blocks and not is_so(each) and each != number
+            if (was.blocks == listed[each].blocks or was.values == listed[each].values)
+            and not is_so(each)
+            and each != number
         }
 
     found = []

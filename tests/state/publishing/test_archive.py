@@ -145,7 +145,7 @@ def test_a_state_moves(
     if elsewhere:
         monkeypatch.setattr(archive, "_is_one_disk", lambda _one, _other: False)
     assert run(["state", "move", target]) == 0
-    assert f"GEOLOOKUP_HOME={target}" in capsys.readouterr().out
+    assert f"now set: export GEOLOOKUP_HOME={target}" in capsys.readouterr().out.splitlines()
     assert not os.path.exists(home)
     assert answers(target) == before
     assert verify(target) == []

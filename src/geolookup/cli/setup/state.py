@@ -93,4 +93,4 @@ def move(directory: str, as_json: bool) -> None:
     else:
         lines.append(f"now set: geolookup config init --home {quoted}   (or GEOLOOKUP_HOME={quoted})")
     lines.append("units and crontab lines name the old place: print them again (`geolookup refresh --print-systemd`)")
-    output.emit(as_json, value, "\n".join(lines))
+    output.emit(as_json, value, lines)

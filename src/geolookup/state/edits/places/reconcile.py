@@ -413,10 +413,10 @@ def given_again(place: Place, theirs: Content) -> Blocks:
 
 def strange_blocks(place: Place, theirs: Content) -> Blocks:
     """The blocks that neither the person who edited has seen, nor anything of ours has given."""
-    known: set[Any] = set(place.owed)
-    for intent in net(place):
+    left = net(place)
+    known: set[Any] = {*place.owed, *_seen(left)}
+    for intent in left:
         known |= intent.takes | {intent.new}
-    known |= _seen(net(place))
     for request in place.requests:
         # Before a delete-all of ours they were known to be nobody else's; before any other, nobody had looked for that.
         taken = request.before.blocks if request.what == "clear" and request.before is not None else frozenset()

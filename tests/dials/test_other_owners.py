@@ -366,6 +366,7 @@ def test_a_block_that_a_colleague_gave_to_a_neighbour_while_the_service_moved_ra
         person.upstream.colleague_creates({**ELSEWHERE, "areacode": branch}, blocks, who="colleague")
     settle()
     person("sync")
+    person("custom", "rename", -1, "One")  # it is a place of ours
     one, other = person.upstream.places[-1], person.upstream.places[-2]
     given = ("10.1.0.0", "10.1.0.255")
     person.upstream.colleague_changes(-1, Place(one.fields, one.blocks - {given}), who="colleague")
@@ -410,6 +411,7 @@ def test_a_sync_after_a_push_to_a_service_that_moved_tells_of_nothing_that_is_go
     moved.colleague_creates(TOKYO, who="colleague")
     for place in person.upstream.places.values():
         moved.colleague_creates(place.as_fields(), place.blocks, who="moving")
+    moved.colleague_changes(-1, None, who="colleague")  # each number is one lower there
     with OverHttp(moved) as service:
         monkeypatch.setenv("GEOLOOKUP_URL", service.url)
         person("custom", "update", locid, "--postalcode", "10115")

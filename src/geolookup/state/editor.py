@@ -480,7 +480,7 @@ class Editor:
     def adopt(self, number: int, locid: int) -> OutboxRow:
         """Say which of the service's geolocations that of a held edit is.
 
-        What a create, or what is not shown, says is taken as it is there; the other edits that wait are sent to it.
+        A create, or an edit that the service does not show, counts as done. Other edits that wait are sent there.
 
         :raises EditError: if nobody asks for that, or ``locid`` cannot be it
         """

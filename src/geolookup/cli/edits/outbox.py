@@ -182,8 +182,8 @@ def drop(editor: Editor, /, numbers: tuple[int, ...], everything: bool, yes: boo
 def adopt(editor: Editor, /, number: int, locid: int, as_json: bool) -> None:
     """Say that LOCID is the geolocation of a held edit.
 
-    What a create, or what is not shown, says is taken as it is at the service; the other edits that wait are sent
-    to it, and so are the blocks that a half-done removal took besides.
+    A create, or an edit that the service does not show, counts as done, as the service has it. Other edits that wait
+    are sent to LOCID. A half-done removal puts its other blocks back there.
 
     \b
     Example: geolookup outbox adopt 5 -17

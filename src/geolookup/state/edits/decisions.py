@@ -122,7 +122,7 @@ def drop(session: EditSession, number: int) -> list[OutboxRow]:
         if choice not in offered(kept.place, hold):
             raise EditError(
                 f"edit {number} is to {row.describe()}, and half done: say first which geolocation it is, by "
-                "`geolookup outbox adopt`, or make it anew by `outbox retry`; then what it took besides is put back"
+                "`geolookup outbox adopt`, or make it anew by `outbox retry`; then its other blocks are put back"
             )
         place_now = _choose(session, row, kept, hold, choice, "drop").locid
         gone = {each.id for each in kept.pending} - {each.id for each in session.ledger.of(place_now).pending}

@@ -50,7 +50,7 @@ def offered(place: Place, hold: Hold) -> tuple[Choice, ...]:
     if any(content.blocks & wanted for content in there):
         never |= {"anew", "retry"} if hold.theirs is None else {"anew"}
     if hold.reason in ("unclear", "another") and owed_blocks(place) - taken_by(place.intents):
-        never |= {"drop"}  # it would not be known where to put back what a removal took besides
+        never |= {"drop"}  # nobody knows yet where the other blocks belong
     never |= {"same"} if hold.reason in ("doubted", "not shown") and not any(given_back(place, hold)) else set()
     return tuple(choice for choice in CHOICES[hold.reason] if choice not in never)
 

@@ -236,7 +236,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def had(self) -> Blocks:
-        """Every block of all that."""
+        """Every block that it had at the service or was asked to have."""
         return frozenset[Block]().union(*(content.blocks for content in self.was()))
 
 
@@ -359,7 +359,7 @@ def lacked(intents: Iterable[Intent], content: Content) -> tuple[Intent, ...]:
 
 
 def items(intent: Intent) -> Iterator[Any]:
-    """What an intent speaks of: fields by their positions, and each block as a tuple."""
+    """The fields that an intent changes, by position, and its blocks, each as a tuple."""
     yield from intent.touched
     yield from ((block,) for block in (*intent.takes, intent.new) if block is not None)
 

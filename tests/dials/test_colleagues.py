@@ -439,3 +439,45 @@ def test_a_deletion_takes_nothing_along_that_a_colleague_gave_back_after_our_pus
     person.pushes_for_all_to_see()
     assert [*person.there] == ([-1] if choice == "drop" else [])
     assert json.loads(person("outbox", "list", "--json")) == []
+
+
+def test_a_block_that_our_push_took_and_a_colleague_gave_back_is_not_taken_by_edits_that_cancel(
+    person: Person,
+) -> None:
+    locid = person.has("10.1.0.0/24", X)
+    person("custom", "remove-block", locid, X)
+    person("push")
+    person("custom", "add-block", locid, X)
+    person("custom", "remove-block", locid, X)
+    _gets(person, X)
+    settle()  # until then a replica may show it that lags behind
+    person("push", exits=3)
+    assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.5.0.0"])}
+
+
+def test_a_block_that_a_push_saw_to_be_gone_is_given_back_without_a_question(person: Person) -> None:
+    locid = person.has(X)
+    person("custom", "update", locid, "--postalcode", "1")
+    person("push")  # so that the next list proves nothing yet
+    person("custom", "replace-block", locid, X, Y)
+    _gets(person, lacks=X)
+    person("push")
+    person("custom", "replace-block", locid, Y, X)
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.5.0.0"])}
+
+
+@pytest.mark.parametrize("wanted", ["1", "2"])
+def test_the_first_of_two_edits_of_a_field_is_no_conflict_of_its_own(person: Person, wanted: str) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "update", locid, "--postalcode", "1")
+    person("custom", "update", locid, "--postalcode", "2")
+    _gets(person, postalcode=wanted)
+    if wanted == "2":  # just what we want
+        person("push")
+        return
+    person("push", exits=3)
+    assert "done:" not in person.said
+    person("outbox", "drop", json.loads(person("outbox", "list", "--json"))[-1]["id"])
+    person.pushes_for_all_to_see()
+    assert person.upstream.places[-1].as_fields()["postalcode"] == "1"

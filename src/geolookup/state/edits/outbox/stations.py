@@ -29,8 +29,8 @@ def pending(place: Place, theirs: Content | None) -> list[Intent]:
         intent
         for intent in place.intents
         if intent.id in owners
-        or (intent.new in new and last[intent.new] == intent.id and (intent.new not in owed or intent.id > taken))
-        or any(last[block] == intent.id for block in intent.takes & old)
+        or (intent.new in new and last[(intent.new,)][0] == intent.id and (intent.new not in owed or intent.id > taken))
+        or any(last[(block,)][0] == intent.id for block in intent.takes & old)
         or intent in half
     ]
 

@@ -181,7 +181,7 @@ def rebased(place: Place, theirs: Content | None) -> Place:
         return place
     intents = (replace(intent, what="update") if intent.what == "create" else intent for intent in place.intents)
     baseline = replace(theirs, blocks=theirs.blocks | place.owed)
-    return replace(place, baseline=baseline, intents=made_against(theirs, intents))
+    return replace(place, baseline=baseline, intents=made_against(theirs, intents, owed=owed_blocks(place)))
 
 
 def _restored(place: Place, theirs: Content) -> Place:

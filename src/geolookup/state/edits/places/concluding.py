@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from geolookup.state.edits.places.account import account_of, void_in
 from geolookup.state.edits.places.likeness import Forms
 from geolookup.state.edits.places.looking import doubtful, is_as_sent, is_of_others, look_at, owners_of
 from geolookup.state.edits.places.matching import Before, Matching, matched, numbered_anew, twins_of
@@ -13,7 +14,6 @@ from geolookup.state.edits.places.place import (
     Intent,
     Place,
     Request,
-    items,
     lacked,
     made_against,
     taken_by,
@@ -23,7 +23,6 @@ from geolookup.state.edits.places.reconcile import (
     Done,
     Hold,
     Send,
-    net,
     others_missing,
     owed_blocks,
     promised_blocks,
@@ -196,12 +195,12 @@ def seen_already(place: Place, there: Content | None) -> Place:
     if not place.requests:
         return replace(place, baseline=there, intents=(), owed=frozenset())
     upto = max(request.upto for request in place.requests)
-    said = {item for each in place.intents if each.id <= upto for item in items(each)}
+    said = {item for each in place.intents if each.id <= upto for item in each.says}
     said |= {(block,) for block in owed_blocks(place)}  # a removal that was half done has more to say of these
     over = {
         each.id: each
         for each in place.intents
-        if each.id > upto and each.what != "delete" and said.isdisjoint(items(each))
+        if each.id > upto and each.what != "delete" and said.isdisjoint(each.says)
     }
     if place.baseline is None or not over:
         return place
@@ -218,8 +217,8 @@ def _shown(place: Place, theirs: Content, listed: Content) -> Place:
     if not owed - taken_by(place.intents):
         owed = frozenset()  # all else that a delete-all took is back: the removal is over
     baseline = replace(theirs, blocks=theirs.blocks | owed)
-    left = tuple(_without_create(replace(place, intents=net(place))))
-    intents = lacked(left, baseline)
+    left = tuple(_without_create(place))
+    intents = lacked(left, replace(baseline, blocks=baseline.blocks - void_in(account_of(place))))
     if owed and not any(intent.takes for intent in intents):
         # A block that was removed was given again before the delete-all was known: both stay until the others are back.
         # So does what gives up a removal, and so gives again what it took.

@@ -17,6 +17,8 @@ from geolookup.state.base.marks import Mark
 Values: TypeAlias = tuple[Any, ...]
 Block: TypeAlias = Hashable
 Blocks: TypeAlias = frozenset[Block]
+#: A field, by its position, or ``(block,)``, whose value is whether it is there.
+Item: TypeAlias = Any
 
 
 class Content(msgspec.Struct, frozen=True):
@@ -29,6 +31,16 @@ class Content(msgspec.Struct, frozen=True):
     def fields(self) -> dict[str, Any]:
         """Its fields by name."""
         return dict(zip(FIELD_NAMES, self.values, strict=True))
+
+    def has(self, item: Item) -> Any:
+        """The value of an item."""
+        return item[0] in self.blocks if isinstance(item, tuple) else self.values[item]
+
+    def but(self, items: "Mapping[Item, Any]") -> "Content":
+        """It with these values of these items."""
+        values = tuple(items.get(at, value) for at, value in enumerate(self.values))
+        gone, new = ({item[0] for item, is_so in items.items() if is_so is each} for each in (False, True))
+        return Content(values, self.blocks - gone | new)
 
 
 class Intent(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +73,16 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
         if self.what == "clear_blocks":
             return frozenset() if self.base is None else self.base.blocks
         return frozenset() if self.old is None else frozenset({self.old})
+
+    @property
+    def says(self) -> dict[Item, Any]:
+        """What it wants of each item that it touches."""
+        says: dict[Item, Any] = self.touched
+        for block in self.takes:
+            says[(block,)] = False
+        if self.new is not None:
+            says[(self.new,)] = True
+        return says
 
     def applied(self, content: Content | None) -> Content | None:
         """A content after it; None stands for no place."""
@@ -251,9 +273,9 @@ def in_order(blocks: Blocks) -> list[Any]:
     return sorted(found)
 
 
-def last_word(intents: Iterable[Intent]) -> dict[Block, int]:
-    """The number of the newest intent that gives or takes each block."""
-    return {block: intent.id for intent in intents for block in (intent.new, *intent.takes)}
+def last_word(intents: Iterable[Intent]) -> dict[Item, tuple[int, Any]]:
+    """The number of the newest intent that says something of each item, and what it says."""
+    return {item: (intent.id, value) for intent in intents for item, value in intent.says.items()}
 
 
 def taken_by(intents: Iterable[Intent]) -> Blocks:
@@ -286,19 +308,20 @@ def states(intents: Sequence[Intent], content: Content | None) -> Iterator[Conte
             yield after
 
 
-def made_against(content: Content, intents: Iterable[Intent], *, seen: bool = True) -> tuple[Intent, ...]:
-    """Intents with this content as the base, each after those before it.
+def made_against(
+    content: Content, intents: Iterable[Intent], *, seen: bool = True, owed: Blocks = frozenset()
+) -> tuple[Intent, ...]:
+    """Intents with this content as the base, each after those before it; a removal of all blocks takes ``owed``, too.
 
-    Unless who made them has ``seen`` the content, no block is known to them but those that they were made against. A
-    removal of all blocks takes those that it was to take, too: the service may have done it already.
+    Unless who made them has ``seen`` the content, no block is known to them but those that they were made against.
     """
     found: list[Intent] = []
     base: Content | None = content
     for intent in intents:
         if base is not None:
             values = tuple(intent.touched.get(at, value) for at, value in enumerate(base.values))
-            own = base.blocks if intent.base is None or seen else intent.base.blocks
-            own |= intent.takes if intent.what == "clear_blocks" else {intent.new} & base.blocks
+            own = base.blocks if intent.base is None or seen else base.blocks & (intent.base.blocks | {intent.new})
+            own |= intent.takes & owed if intent.what == "clear_blocks" else frozenset()
             intent = replace(intent, base=replace(base, blocks=own), values=values if intent.what == "update" else ())
             base = intent.applied(base)
         found.append(intent)
@@ -341,32 +364,17 @@ def lacked(intents: Iterable[Intent], content: Content) -> tuple[Intent, ...]:
     To take a block, all may have to be deleted: so every later intent that gives one for good says more of it.
     """
     intents = tuple(intents)
-    last: dict[Any, tuple[int, bool]] = {}
-    for at, intent in enumerate(intents):
-        last |= {item: (at, is_so) for item, is_so in _says(intent, content)}
+    last = {
+        item: (at, content.has(item) == value) for at, each in enumerate(intents) for item, value in each.says.items()
+    }
     needed = {at for at, is_so in last.values() if not is_so}
-    said: set[Any] = set()
+    said: set[Item] = set()
     left: list[Intent] = []
     takes = False
     for at, intent in enumerate(intents):
-        items = {item for item, _ in _says(intent, content)}
         gives = intent.new is not None and last[(intent.new,)][0] == at
-        if intent.what == "delete" or at in needed or items & said or (takes and gives):
+        if intent.what == "delete" or at in needed or intent.says.keys() & said or (takes and gives):
             takes = takes or bool(intent.takes)
             left.append(intent)
-            said |= items
+            said |= intent.says.keys()
     return tuple(left)
-
-
-def items(intent: Intent) -> Iterator[Any]:
-    """The fields that an intent changes, by position, and its blocks, each as a tuple."""
-    yield from intent.touched
-    yield from ((block,) for block in (*intent.takes, intent.new) if block is not None)
-
-
-def _says(intent: Intent, content: Content) -> Iterator[tuple[Any, bool]]:
-    """What an intent says a field or a block shall be, each with whether it is so."""
-    yield from ((at, content.values[at] == value) for at, value in intent.touched.items())
-    yield from (((block,), block not in content.blocks) for block in intent.takes)
-    if intent.new is not None:
-        yield (intent.new,), intent.new in content.blocks

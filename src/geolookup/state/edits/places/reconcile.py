@@ -6,13 +6,13 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from geolookup.state.edits.places.account import account_of, blocks_in, there, void_in
 from geolookup.state.edits.places.place import (
     Blocks,
     Content,
     Intent,
     Place,
     Request,
-    filled,
     in_order,
     last_word,
     taken_by,
@@ -107,7 +107,7 @@ def reconcile(place: Place, look: Look) -> Decision:
         return Hold("doubted", theirs, _number(place)) if look.conclusive else Wait("conclusive")
     if theirs == wanted and not taken_along(place, theirs):
         return Done(theirs) if look.conclusive else Wait("shown")
-    if conflicting(place, theirs) or given_again(place, theirs):
+    if conflicting(place, theirs):
         return Hold("conflict", theirs, _number(place))
     if place.in_doubt and meant(replace(place, intents=place.in_doubt), theirs) != theirs:
         return Hold("doubted", theirs, _number(place))
@@ -184,38 +184,13 @@ def owed_blocks(place: Place) -> Blocks:
     return frozenset(owed)
 
 
-#: What the service must show: of a field, by its position, the values, and by ``(block,)`` whether that is there. Both
-#: what was acknowledged and what was sent since and may be so, with the newest intent that it was acknowledged for.
-_Promised: TypeAlias = dict[Any, tuple[frozenset[Any], int]]
-
-
-def _promised(place: Place) -> _Promised:
-    """All that the service acknowledged, unless a later request took it back."""
-    promised: _Promised = {}
-    for request in place.requests:
-        says: dict[Any, Any] = request.touched if request.what == "put" else dict(filled(request.values))
-        if request.what == "clear":
-            assert request.before is not None
-            says = {(block,): False for block in request.before.blocks | _there(promised)}
-        elif request.what in ("add", "replace"):
-            says = {(request.old,): False, (request.new,): True}
-        for item, value in says.items():
-            if request.known:
-                promised[item] = frozenset({value}), request.upto
-            elif item in promised:
-                values, upto = promised[item]
-                promised[item] = values | {value}, upto
-    return promised
-
-
-def _there(promised: _Promised) -> Blocks:
-    blocks = {item: values for item, (values, _) in promised.items() if isinstance(item, tuple)}
-    return frozenset(block for (block,), values in blocks.items() if False not in values)
-
-
 def meant(place: Place, theirs: Content) -> Content | None:
     """The place as the service shall have it, if it has this now; None if it shall have none."""
-    return target(net(place), replace(theirs, blocks=theirs.blocks | owed_blocks(place)))
+    wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | owed_blocks(place)))
+    taken = taken_by(place.intents)
+    if wanted is None or taken.isdisjoint(each.new for each in place.intents):
+        return wanted
+    return wanted.but({(block,): block in theirs.blocks for block in void_in(account_of(place))})
 
 
 def half_done(place: Place, theirs: Content) -> list[Intent]:
@@ -230,9 +205,9 @@ def half_done(place: Place, theirs: Content) -> list[Intent]:
     if wanted is None or not back & wanted.blocks - theirs.blocks - given:
         return []
     last = last_word(place.intents)
-    taken = last.keys() if clear is None or clear.before is None else clear.before.blocks
+    taken = taken_by(place.intents) if clear is None or clear.before is None else clear.before.blocks
     taking = [each for each in place.intents if each.takes & taken]
-    return [each for each in taking if any(last[block] == each.id for block in each.takes & taken)] or taking[-1:]
+    return [each for each in taking if any(last[(block,)][0] == each.id for block in each.takes & taken)] or taking[-1:]
 
 
 def others_missing(place: Place, theirs: Content) -> Blocks:
@@ -244,47 +219,12 @@ def others_missing(place: Place, theirs: Content) -> Blocks:
     return frozenset() if taken & theirs.blocks else _seen(taking) - taken - theirs.blocks
 
 
-def void_blocks(place: Place) -> Blocks:
-    """The blocks that were given and taken again before any request had them: others may have given them since.
-
-    Of an older copy of the edits nobody knows whether a request had them.
-    """
-    given: dict[Any, list[bool]] = {}
-    for intent in place.intents if not place.doubted else ():
-        for block in intent.takes | {intent.new} - {None}:
-            was_there = intent.base is not None and block in intent.base.blocks
-            given.setdefault(block, [was_there]).append(block == intent.new)
-    blocks = {block for block, (was, *since) in given.items() if True in since and not (was or since[-1])}
-    for request in place.requests if blocks else ():
-        blocks -= {request.old, request.new}
-        blocks -= request.before.blocks if request.what == "clear" and request.before is not None else set()
-    return frozenset(blocks)
-
-
-def net(place: Place) -> tuple[Intent, ...]:
-    """The intents of a place without the blocks that are void, and what is left of each."""
-    gone = void_blocks(place)
-    return tuple(filter(None, (_without(intent, gone) for intent in place.intents))) if gone else place.intents
-
-
-def _without(intent: Intent, gone: Blocks) -> Intent | None:
-    """An intent that never heard of these blocks; None if nothing is left."""
-    base = None if intent.base is None else replace(intent.base, blocks=intent.base.blocks - gone)
-    old, new = (None if block in gone else block for block in (intent.old, intent.new))
-    what = intent.what
-    if (old, new) != (intent.old, intent.new):
-        if old is None and new is None:
-            return None
-        what = "add_block" if old is None else "remove_block"
-    return replace(intent, what=what, base=base, old=old, new=new)
-
-
 def as_told(place: Place, there: Content) -> Place:
     """A place of which a person is told that the service has, by somebody else, blocks that edits give: who takes one
     after that takes it there.
     """
-    given = {each.new for each in place.intents} & there.blocks - {each.new for each in place.requests}
-    told = given - void_blocks(place) if given else given
+    told = {each.new for each in place.intents} & there.blocks - {each.new for each in place.requests}
+    told -= void_in(account_of(place)) if told else told
     intents = (
         replace(each, base=replace(each.base, blocks=each.base.blocks | {each.new}))
         if each.base is not None and each.new in told
@@ -296,92 +236,40 @@ def as_told(place: Place, there: Content) -> Place:
 
 def promised_blocks(place: Place) -> Blocks:
     """The blocks that the service acknowledged, and has not been told to delete since."""
-    return _there(_promised(place))
+    return there(account_of(place))
 
 
 def lacking(place: Place, theirs: Content) -> bool:
     """True if a conclusive list lacks what was acknowledged, and no later intent takes it back."""
-    taken = {block: intent.id for intent in place.intents for block in intent.takes}
     last = last_word(place.intents)
-    for item, (values, upto) in _promised(place).items():
-        if isinstance(item, int):
-            later = (each for each in place.intents if each.id > upto)
-            is_lacking = theirs.values[item] not in values and not any(item in each.touched for each in later)
-        elif item[0] in theirs.blocks:
-            is_lacking = True not in values and item[0] in taken and taken[item[0]] == last[item[0]] <= upto
-        else:
-            is_lacking = False not in values and taken.get(item[0], upto) <= upto
-        if is_lacking:
+    for item, entry in account_of(place).items():
+        newest, wanted = last.get(item, (-1, None))
+        is_lacking = newest <= entry.upto and bool(entry.promised) and theirs.has(item) not in entry.promised
+        # A block that is there, though it was deleted, is lacking only if it is to go.
+        if is_lacking and (theirs.has(item) is not True or wanted is False):
             return True
     return False
 
 
 def conflicting(place: Place, theirs: Content) -> list[Intent]:
     """The intents that would change or delete what somebody has changed since the person saw it."""
-    ours: dict[int, set[Any]] = {at: set() for at in range(len(theirs.values))}
-    acknowledged: dict[int, int] = {}
-    said: dict[int, Any] = {}
-    found = []
-    for request in place.requests:
-        for at, value in request.sets.items():
-            if request.known and request.what == "put":  # if what was before is there, somebody took ours back
-                ours[at], acknowledged[at] = set(), request.upto
-            ours[at].add(value)
-    for intent in net(place):
-        touched = dict(enumerate(intent.values)) if intent.what == "create" else intent.touched
-        if intent.base is not None:
-            for at in ours if intent.what == "delete" else touched:
-                seen = intent.base.values[at]
-                # What an edit before it says is ours once a request, or a newer copy of the edits, may have sent it.
-                if intent.id > acknowledged.get(at, -1) and (at not in said or said[at] != seen):
-                    ours[at].add(seen)
-                if theirs.values[at] not in ours[at] | ({touched[at]} if at in touched else set()):
-                    found.append(intent)
-                    break
-        said |= touched
-        if intent.what == "create" or intent.id <= place.doubted:
-            for at, value in touched.items():
-                ours[at].add(value)
-        is_strange = intent.what == "delete" and (
-            strange_blocks(place, theirs)
-            or _given_back(place, theirs) - _seen([intent])
-            or _never_sent(place) & theirs.blocks
-            or _may_be_deleted(place, theirs)
-        )
-        if is_strange and intent not in found:
-            found.append(intent)
-    if taken_along(place, theirs):
-        found += [intent for intent in place.intents if intent.takes and intent not in found]
-    if again := _taken_again(place, theirs):
-        found += [intent for intent in place.intents if intent.new in again and intent not in found]
-    return found
-
-
-def _never_sent(place: Place) -> Blocks:
-    """The blocks that only edits of which nothing was sent give, and of which nobody was told that they are there."""
-    if place.doubted:
-        return frozenset()
-    had = frozenset() if place.baseline is None else place.baseline.blocks
-    given = {each.new for each in place.intents if each.base is None or each.new not in each.base.blocks}
-    return frozenset(given - had - {each.new for each in place.requests} - {None})
-
-
-def _taken_again(place: Place, theirs: Content) -> Blocks:
-    """The blocks that edits took and gave back before anything was sent for that, and that somebody has taken since."""
-    taking = [each for each in place.intents if each.takes - theirs.blocks]
-    unsent = [each for each in taking if not any(request.concerns(each) for request in place.requests)]
-    taken = taken_by(unsent) - theirs.blocks
-    if not taken or place.doubted or place.at_service is None:
-        return frozenset()
-    given = {block: each.new == block for each in place.intents for block in (each.new, *each.takes)}
-    sent = {request.old for request in place.requests if request.what == "replace"}
-    return frozenset(block for block in taken & place.at_service.blocks - sent if given[block])
-
-
-def _given_back(place: Place, theirs: Content) -> Blocks:
-    """The blocks that the service acknowledged to have taken away, and that somebody has given again."""
-    taken = (item for item, (values, _) in _promised(place).items() if isinstance(item, tuple) and True not in values)
-    return theirs.blocks & {block for (block,) in taken}
+    account = account_of(place)
+    strange = {item for item, entry in account.items() if entry.ours and theirs.has(item) not in entry.ours}
+    last = last_word(place.intents)
+    against = {item for item in strange & last.keys() if theirs.has(item) != last[item][1] and not account[item].void}
+    is_deleting = target(place.intents, theirs) is None
+    if is_deleting and not (
+        any(theirs.has(item) is not False for item in strange)  # a block that is gone need not be deleted
+        or theirs.blocks - blocks_in(account)
+        or _may_be_deleted(place, theirs)
+    ):
+        against, is_deleting = set(), False
+    along = taken_along(place, theirs)
+    return [
+        intent
+        for intent in place.intents
+        if (is_deleting and intent.what == "delete") or intent.says.keys() & against or (intent.takes and along)
+    ]
 
 
 def taken_along(place: Place, theirs: Content) -> Blocks:
@@ -404,24 +292,12 @@ def _seen(intents: Iterable[Intent]) -> Blocks:
     return frozenset().union(*(intent.base.blocks for intent in intents if intent.base is not None))
 
 
-def given_again(place: Place, theirs: Content) -> Blocks:
-    """The blocks that a half-done removal takes, that a list has shown to be gone, and that somebody gave again."""
-    wanted = meant(place, theirs) if place.owed & theirs.blocks else None
-    ours = {request.new for request in place.requests} | (set() if wanted is None else wanted.blocks)
-    return place.owed & theirs.blocks - ours
-
-
 def strange_blocks(place: Place, theirs: Content) -> Blocks:
-    """The blocks that neither the person who edited has seen, nor anything of ours has given."""
-    left = net(place)
-    known: set[Any] = {*place.owed, *_seen(left)}
-    for intent in left:
-        known |= intent.takes | {intent.new}
-    for request in place.requests:
-        # Before a delete-all of ours they were known to be nobody else's; before any other, nobody had looked for that.
-        taken = request.before.blocks if request.what == "clear" and request.before is not None else frozenset()
-        known |= {request.old, request.new} | taken
-    return theirs.blocks - known | given_again(place, theirs)
+    """The blocks that neither the person who edited has seen, nor anything of ours has given or is to give."""
+    account = account_of(place)
+    ours = {item[0] for item, entry in account.items() if isinstance(item, tuple) and True in entry.ours}
+    wanted = {item[0] for item, (_, value) in last_word(place.intents).items() if value is True}
+    return theirs.blocks - (_seen(place.intents) - void_in(account)) - ours - wanted - place.owed
 
 
 def _may_be_deleted(place: Place, theirs: Content) -> bool:

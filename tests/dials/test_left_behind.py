@@ -311,3 +311,27 @@ def test_what_a_service_loses_of_edits_that_it_has_shown_is_said_once(
     settle()
     person("sync")
     assert "had changed" not in person.said
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("first", ["push", "sync"])
+def test_what_a_fail_over_undid_is_named_once_though_another_edit_of_the_place_waits(
+    person: Person, when: str, first: str
+) -> None:
+    locid = person.has("10.1.0.0/24")
+    before = person.upstream.places
+    person("custom", "update", locid, "--areacode", "1")
+    person("custom", "add-block", locid, "10.2.0.0/24")
+    person.pushes_for_all_to_see()
+    if when == "before":
+        person("custom", "update", locid, "--postalcode", "9")
+    person.upstream.fail_over(before)
+    if when == "after":
+        person("custom", "update", locid, "--postalcode", "9")
+    said = ""
+    for command in (first, "push", "sync", "sync"):
+        settle()
+        person(command)
+        said += person.said
+    assert said.count("Berlin (-1): areacode '' instead of '1', without 10.2.0.0-10.2.0.255. Somebody undid") == 1
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"])}

@@ -14,6 +14,7 @@ from geolookup.state.edits.outbox.kept import NAMED, OPEN, Kept
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.payload import content_of
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State
+from geolookup.state.edits.places.account import account_of, blocks_in
 from geolookup.state.edits.places.concluding import Concluded, concluded
 from geolookup.state.edits.places.looking import is_familiar, recognised
 from geolookup.state.edits.places.place import Content, Place, in_order
@@ -268,8 +269,9 @@ class _Conclusion:
         for place in places:
             kept, now = self._known[place.id], place.baseline
             was = kept.place.baseline
-            if kept.rows or kept.place.requests or was is None or now is None or was == now:
+            if was is None or now is None or was == now:
                 continue
+            open_now = account_of(kept.place)
             before: dict[int, Any] = {}
             gave: dict[Any, bool] = {}
             for row in self._outbox.where("locid = ? AND state = ?", (place.id, State.DONE)):
@@ -280,12 +282,13 @@ class _Conclusion:
             undone = [
                 f"{name} {theirs!r} instead of {ours!r}"
                 for at, (name, ours, theirs) in enumerate(sides)
-                if ours != theirs and at in before and before[at] == theirs
+                if ours != theirs and at in before.keys() - open_now.keys() and before[at] == theirs
             ]
             # A block that was widened, or is in parts, is nothing undone.
-            lost = {block for block in was.blocks - now.blocks if not self._forms.overlap([block], now.blocks)}
-            undone += [f"without {block}" for block in in_order(frozenset(lost)) if gave.get(block)]
-            undone += [f"with {block}" for block in in_order(now.blocks - was.blocks) if gave.get(block) is False]
+            given, taken = (blocks - blocks_in(open_now) for blocks in (was.blocks - now.blocks, now.blocks - was.blocks))
+            lost = frozenset(block for block in given if not self._forms.overlap([block], now.blocks))
+            undone += [f"without {block}" for block in in_order(lost) if gave.get(block)]
+            undone += [f"with {block}" for block in in_order(taken) if gave.get(block) is False]
             if undone:
                 found.append(f"{self._names.of(replace(kept, place=place))}: {', '.join(undone)}")
         if found:

@@ -335,3 +335,39 @@ def test_what_a_fail_over_undid_is_named_once_though_another_edit_of_the_place_w
         said += person.said
     assert said.count("Berlin (-1): areacode '' instead of '1', without 10.2.0.0-10.2.0.255. Somebody undid") == 1
     assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
+
+
+@pytest.mark.parametrize("blocks", [(), ("10.2.0.0/24",)], ids=["bare", "with a block"])
+@pytest.mark.parametrize("waits", [True, False], ids=["settled", "at once"])
+def test_a_place_is_not_made_anew_where_it_is_again_though_an_answer_gave_its_number_to_another(
+    person: Person, blocks: tuple[str, ...], waits: bool
+) -> None:
+    person.upstream.dials = Dials(reuse=True)
+    person("sync")
+    copy = person.upstream.places
+    locid = person.has(*blocks)
+    primary = person.upstream.places
+    person("custom", "update", locid, "--postalcode", "3000")
+    person.upstream.fail_over(copy)
+    settle()
+    person.creates("10.4.0.0/24", city="Ulm", latitude=48.4)
+    person("push", exits=3)  # Berlin is gone, and Ulm has its number
+    person.upstream.fail_over(primary)
+    if waits:
+        settle()
+    (held,) = (row["id"] for row in json.loads(person("outbox", "list", "--json")) if row["state"] == "held")
+    person("outbox", "retry", held)
+    person("push", exits=3)
+    assert "the service has something new that may be Berlin" in person.said
+    assert set(person.there) == {-1}
+
+
+def test_who_has_the_blocks_of_a_site_that_is_gone_is_named(person: Person) -> None:
+    person.has("10.1.0.0/24", "10.2.0.0/24")
+    place = person.upstream.places[-1]
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    tokyo = place.as_fields() | {"country": "JP", "city": "Tokyo", "latitude": 35.7, "longitude": 139.7}
+    number = person.upstream.colleague_creates(tokyo, {("10.1.0.0", "10.1.0.255")}, who="colleague")
+    settle()
+    person("sync", exits=None)
+    assert f"makes it anew, once its blocks are taken from {number} (Tokyo, JP with 10.1.0.0-" in person.said

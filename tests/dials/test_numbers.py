@@ -843,3 +843,20 @@ def test_a_place_that_is_made_again_and_gets_the_number_of_the_deleted_one_is_no
     assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
     assert person.looks_up("10.1.0.1") == [-1]
     assert json.loads(person("outbox", "list", "--json")) == []
+
+
+def test_a_number_and_all_blocks_that_went_to_another_town_are_told(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    place = person.upstream.places[-1]
+    tokyo = place.as_fields() | {"country": "JP", "city": "Tokyo", "latitude": 35.7, "longitude": 139.7}
+    person.upstream.colleague_changes(-1, Place(tuple(tokyo.values()), place.blocks), who="colleague")
+    person("custom", "update", locid, "--postalcode", "1")
+    person("push")
+    assert "Berlin (-1) was Berlin, DE with 10.1.0.0-10.1.0.255, and has another city and" in person.said
+    assert "at the service now: Tokyo, JP with 10.1.0.0-10.1.0.255. Somebody moved it" in person.said
+    settle()
+    person("sync")
+    assert "has another city" not in person.said
+    person("custom", "update", locid, "--city", "Bonn", "--latitude", "50.7", "--longitude", "7.1")
+    person.pushes_for_all_to_see()
+    assert "has another city" not in person.said

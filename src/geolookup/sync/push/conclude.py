@@ -115,6 +115,7 @@ class _Conclusion:
             self._write(known[place.id], place, found.held.get(place.id), start.mark.counter)
             self._tell_back(known[place.id], place)
         self._warn_of_reverts(found.places)
+        self._warn_of_moved(found.places)
         self._note_twins(found)
         if asked_freely:
             self._tell_late()
@@ -242,16 +243,18 @@ class _Conclusion:
         equal: dict[Content | None, int] = {
             content: number for number, content in self._contents.items() if content in gone
         }
+        having = {block: number for number, content in self._contents.items() if ended for block in content.blocks}
         for kept in ended:
-            who, site, number = (
-                self._names.of(kept),
-                self._names.site(kept),
-                equal.get(kept.place.shown, kept.place.number),
-            )
+            shown = kept.place.shown
+            who, site, number = self._names.of(kept), self._names.site(kept), equal.get(shown, kept.place.number)
+            has = having.keys() & (frozenset() if shown is None else shown.blocks)
+            others = sorted({having[block] for block in has}, reverse=True)[:_MOST_NAMED]
+            takers = " and ".join(f"{each} ({words_of(self._contents[each])})" for each in others)
+            once = f", once its blocks are taken from {takers}" if takers else ""
             words = (
                 f"{who} is gone from the service, and from lookups: somebody deleted it, or gave its number to "
                 "something else. If the service has it again, it has its name again; `geolookup custom apply --keep "
-                "mine` with your file of sites, or `custom create`, makes it anew"
+                f"mine` with your file of sites, or `custom create`, makes it anew{once}"
             )
             if site is None:
                 self.findings.warnings.append(words)
@@ -285,7 +288,9 @@ class _Conclusion:
                 if ours != theirs and at in before.keys() - open_now.keys() and before[at] == theirs
             ]
             # A block that was widened, or is in parts, is nothing undone.
-            given, taken = (blocks - blocks_in(open_now) for blocks in (was.blocks - now.blocks, now.blocks - was.blocks))
+            given, taken = (
+                blocks - blocks_in(open_now) for blocks in (was.blocks - now.blocks, now.blocks - was.blocks)
+            )
             lost = frozenset(block for block in given if not self._forms.overlap([block], now.blocks))
             undone += [f"without {block}" for block in in_order(lost) if gave.get(block)]
             undone += [f"with {block}" for block in in_order(taken) if gave.get(block) is False]
@@ -297,6 +302,22 @@ class _Conclusion:
                 f"the service has again what edits from here had changed: {'; '.join(found[:_MOST_NAMED])}{more}. "
                 "Somebody undid them, or it was put back to an earlier state"
             )
+
+    def _warn_of_moved(self, places: Collection[Place]) -> None:
+        """Warn of the places that are somewhere else by now, under their numbers and with their blocks: who has all
+        blocks of a place counts as it, and may be another one that was given its number.
+        """
+        for place in places:
+            kept, now = self._known[place.id], place.baseline
+            was = kept.place.baseline
+            if was is None or now is None or was.values == now.values or place.number != kept.place.number:
+                continue
+            wanted = kept.place.shown or was
+            if not any(self._forms.akin(each.values, now.values) for each in (was, wanted)):
+                self.findings.warnings.append(
+                    f"{self._names.of(kept)} was {words_of(was)}, and has another city and other coordinates at the "
+                    f"service now: {words_of(now)}. Somebody moved it, or gave its number and its blocks to another one"
+                )
 
     def _tell_again(self, over: list[Kept]) -> None:
         """Tell that something is there again which was over, and may have been made anew since."""

@@ -81,7 +81,8 @@ def concluded(
     owners = owners_of((*places, *waiting), listed)
     matching = Matching(listed, mark or listed.__getitem__, before, forms, denied or {}, was=was or {}, owners=owners)
     matching.doubtful |= doubtful((*places, *waiting), listed, matching.holds) if moved else set()
-    matching.taken |= {place.number for place in waiting if place.number is not None}
+    # What a number of ours shows that is something else is nobody's: a site that is to be made anew may be there again.
+    matching.taken |= {place.number for place in waiting if place.number is not None and not matching.is_another(place)}
     places = numbered_anew(places, matching)
     unproved = (place for place in waiting if not is_as_sent(place, listed.get(place.number or 0)))
     matching.pending += [

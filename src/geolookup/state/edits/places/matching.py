@@ -50,10 +50,13 @@ class Matching:
 
     def holds(self, place: Place) -> bool:
         """True if a place is what its number shows."""
-        there = None if place.number is None else self.listed.get(place.number)
-        look = look_at(place, there, self.forms, conclusive=True, owners=self.owners)
         is_believed = (place.id, place.number) not in self.doubtful
-        return there is not None and not place.deleted and not look.another and is_believed
+        return place.number in self.listed and not place.deleted and not self.is_another(place) and is_believed
+
+    def is_another(self, place: Place) -> bool:
+        """True if the number of a place shows something else."""
+        there = None if place.number is None else self.listed.get(place.number)
+        return look_at(place, there, self.forms, conclusive=True, owners=self.owners).another and not place.deleted
 
     def appeared(self, place: Place, values: Values) -> Iterator[int]:
         """The numbers of what is like these values, is nobody's, and was not there before the create."""

@@ -481,3 +481,31 @@ def test_the_first_of_two_edits_of_a_field_is_no_conflict_of_its_own(person: Per
     person("outbox", "drop", json.loads(person("outbox", "list", "--json"))[-1]["id"])
     person.pushes_for_all_to_see()
     assert person.upstream.places[-1].as_fields()["postalcode"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kept"),
+    [
+        (("add-block", Z), ("replace-block", Z, X), [X, Y, Z]),
+        (("replace-block", Y, Z), ("replace-block", Z, X), [X, Z]),
+        (("add-block", Z), ("clear-blocks",), [Y, Z]),  # which is asked: his would be gone for a moment
+    ],
+    ids=["added", "replaced", "cleared"],
+)
+def test_a_block_that_cancelling_edits_gave_stays_a_colleagues_also_as_a_whole_list_is_read(
+    person: Person, first: tuple[str, ...], second: tuple[str, ...], kept: list[str]
+) -> None:
+    locid = person.has(X, Y)
+    other = person.has("10.9.0.0/24", city="Ulm", latitude=48.4)
+    person("custom", "remove-block", locid, X)
+    person("push")
+    settle()
+    person("custom", first[0], locid, *first[1:])
+    person("custom", second[0], locid, *second[1:])
+    person("custom", "update", other, "--areacode", "1")
+    _gets(person, Z)
+    person.upstream.colleague_changes(-2, None, who="colleague")  # so that the push reads a whole list
+    for command in ("push", "sync", "push"):
+        person(command, exits=3)
+        settle()
+    assert person.there[-1] == ("Berlin", [block.removesuffix("/24") for block in kept])

@@ -371,3 +371,21 @@ def test_who_has_the_blocks_of_a_site_that_is_gone_is_named(person: Person) -> N
     settle()
     person("sync", exits=None)
     assert f"makes it anew, once its blocks are taken from {number} (Tokyo, JP with 10.1.0.0-" in person.said
+
+
+def test_what_is_hidden_by_a_number_that_was_just_given_is_said(person: Person) -> None:
+    person.upstream.dials = Dials(reuse=True)
+    person("sync")
+    person.creates("10.4.0.0/24", city="Ulm", latitude=48.4)
+    person("push")
+    fields = person.upstream.places[-1].as_fields() | {"city": "Bern", "country": "CH", "latitude": 46.9}
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    person.upstream.colleague_creates(fields, {("10.2.0.0", "10.2.0.255")}, who="colleague")
+    person("sync")
+    assert (
+        "the service shows Bern, CH with 10.2.0.0-10.2.0.255 under -1, which is the number of Ulm (-1)" in person.said
+    )
+    assert person.looks_up("10.4.0.1") == [-1]
+    settle()
+    person("sync", exits=3)
+    assert person.looks_up("10.2.0.1") == [-1]

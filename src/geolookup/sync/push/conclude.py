@@ -116,6 +116,7 @@ class _Conclusion:
             self._tell_back(known[place.id], place)
         self._warn_of_reverts(found.places)
         self._warn_of_moved(found.places)
+        self._warn_of_hidden(found.hidden)
         self._note_twins(found)
         if asked_freely:
             self._tell_late()
@@ -318,6 +319,15 @@ class _Conclusion:
                     f"{self._names.of(kept)} was {words_of(was)}, and has another city and other coordinates at the "
                     f"service now: {words_of(now)}. Somebody moved it, or gave its number and its blocks to another one"
                 )
+
+    def _warn_of_hidden(self, hidden: Mapping[int, int]) -> None:
+        """Warn of what lookups do not have, since an answer gave its number to a place of ours a moment ago."""
+        for number, place in hidden.items():
+            self.findings.warnings.append(
+                f"the service shows {words_of(self._contents[number])} under {number}, which is the number of "
+                f"{self._names.of(self._known[place])} by its last answers: lookups have this, and not that, until a "
+                "list tells that begins later"
+            )
 
     def _tell_again(self, over: list[Kept]) -> None:
         """Tell that something is there again which was over, and may have been made anew since."""

@@ -44,7 +44,8 @@ class Concluded:
 
     ``twins`` are numbers that our creates may have made in addition, each with its place. ``ended`` are the ids of
     places that others deleted, or changed beyond recognition. ``is_pending`` is `Matching.is_pending`. The number of a
-    place that is ``undecided`` shows what another one of ours was: a later list tells.
+    place that is ``undecided`` shows what another one of ours was: a later list tells. ``hidden`` are the numbers,
+    each with its place, that show something else, and for which the list proves nothing yet.
     """
 
     places: tuple[Place, ...]
@@ -53,6 +54,7 @@ class Concluded:
     ended: tuple[int, ...]
     is_pending: Callable[[int], bool]
     undecided: Collection[int]
+    hidden: Mapping[int, int]
 
 
 def concluded(
@@ -82,7 +84,8 @@ def concluded(
     matching = Matching(listed, mark or listed.__getitem__, before, forms, denied or {}, was=was or {}, owners=owners)
     matching.doubtful |= doubtful((*places, *waiting), listed, matching.holds) if moved else set()
     # What a number of ours shows that is something else is nobody's: a site that is to be made anew may be there again.
-    matching.taken |= {place.number for place in waiting if place.number is not None and not matching.is_another(place)}
+    hidden = {place.number: place.id for place in waiting if place.number is not None and matching.is_another(place)}
+    matching.taken |= {place.number for place in waiting if place.number is not None} - hidden.keys()
     places = numbered_anew(places, matching)
     unproved = (place for place in waiting if not is_as_sent(place, listed.get(place.number or 0)))
     matching.pending += [
@@ -169,7 +172,7 @@ def concluded(
     found += [replace(place, number=None, lost=place.number) for place in waiting if place.number in bound_now]
     return Concluded(
         places=tuple(found), held=held, twins=twins, ended=tuple(ended),
-        is_pending=matching.is_pending, undecided=undecided,
+        is_pending=matching.is_pending, undecided=undecided, hidden=hidden,
     )  # fmt: skip
 
 
@@ -219,7 +222,8 @@ def _shown(place: Place, theirs: Content, listed: Content) -> Place:
         owed = frozenset()  # all else that a delete-all took is back: the removal is over
     baseline = replace(theirs, blocks=theirs.blocks | owed)
     left = tuple(_without_create(place))
-    intents = lacked(left, replace(baseline, blocks=baseline.blocks - void_in(account_of(place))))
+    void = baseline.blocks & void_in(account_of(place))
+    intents = lacked(left, replace(baseline, blocks=baseline.blocks - void))
     if owed and not any(intent.takes for intent in intents):
         # A block that was removed was given again before the delete-all was known: both stay until the others are back.
         # So does what gives up a removal, and so gives again what it took.
@@ -230,7 +234,7 @@ def _shown(place: Place, theirs: Content, listed: Content) -> Place:
         )
     return replace(
         place, baseline=replace(baseline, values=listed.values), requests=(), owed=owed,
-        intents=made_against(baseline, intents, seen=False),
+        intents=made_against(baseline, intents, unseen=void),
     )  # fmt: skip
 
 

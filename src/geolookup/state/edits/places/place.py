@@ -309,18 +309,25 @@ def states(intents: Sequence[Intent], content: Content | None) -> Iterator[Conte
 
 
 def made_against(
-    content: Content, intents: Iterable[Intent], *, seen: bool = True, owed: Blocks = frozenset()
+    content: Content,
+    intents: Iterable[Intent],
+    *,
+    unseen: Blocks | None = None,
+    owed: Blocks = frozenset(),
 ) -> tuple[Intent, ...]:
     """Intents with this content as the base, each after those before it; a removal of all blocks takes ``owed``, too.
 
-    Unless who made them has ``seen`` the content, no block is known to them but those that they were made against.
+    ``unseen`` is None if who made them has seen the content. Else no block is known to them but those that they were
+    made against or give, without these.
     """
     found: list[Intent] = []
     base: Content | None = content
     for intent in intents:
         if base is not None:
             values = tuple(intent.touched.get(at, value) for at, value in enumerate(base.values))
-            own = base.blocks if intent.base is None or seen else base.blocks & (intent.base.blocks | {intent.new})
+            own = base.blocks
+            if intent.base is not None and unseen is not None:
+                own = own & (intent.base.blocks | {intent.new}) - unseen
             own |= intent.takes & owed if intent.what == "clear_blocks" else frozenset()
             intent = replace(intent, base=replace(base, blocks=own), values=values if intent.what == "update" else ())
             base = intent.applied(base)

@@ -187,8 +187,7 @@ def owed_blocks(place: Place) -> Blocks:
 def meant(place: Place, theirs: Content) -> Content | None:
     """The place as the service shall have it, if it has this now; None if it shall have none."""
     wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | owed_blocks(place)))
-    taken = taken_by(place.intents)
-    if wanted is None or taken.isdisjoint(each.new for each in place.intents):
+    if wanted is None or not any(each.takes for each in place.intents):
         return wanted
     return wanted.but({(block,): block in theirs.blocks for block in void_in(account_of(place))})
 

@@ -509,3 +509,30 @@ def test_a_block_that_cancelling_edits_gave_stays_a_colleagues_also_as_a_whole_l
         person(command, exits=3)
         settle()
     assert person.there[-1] == ("Berlin", [block.removesuffix("/24") for block in kept])
+
+
+def test_a_block_that_was_taken_and_given_back_before_a_push_stays_though_it_is_there_already(person: Person) -> None:
+    locid = person.has(X, Y)
+    person("custom", "replace-block", locid, X, Z)
+    person("push")
+    settle()
+    person("custom", "replace-block", locid, Y, X)
+    person("custom", "add-block", locid, Y)
+    _gets(person, X)
+    person("push")
+    person.pushes_for_all_to_see()
+    assert person.there == {-1: ("Berlin", ["10.5.0.0", "10.6.0.0", "10.7.0.0"])}
+
+
+def test_one_decision_is_enough_for_a_block_that_was_exchanged_twice(person: Person) -> None:
+    locid = person.has(X)
+    person("custom", "replace-block", locid, X, Y)
+    person("push")
+    person("custom", "replace-block", locid, Y, X)
+    person("custom", "add-block", locid, Y)
+    settle()
+    _gets(person, lacks=Y)
+    person("push", exits=3)
+    person("outbox", "retry", json.loads(person("outbox", "list", "--json"))[-1]["id"])
+    person.pushes_for_all_to_see()
+    assert person.there == {-1: ("Berlin", ["10.5.0.0", "10.6.0.0"])}

@@ -63,15 +63,10 @@ def chosen(place: Place, hold: Hold, choice: Choice) -> Place:
 def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
     match choice:
         case "mine":
-            # They know now what is there: what was acknowledged before counts no more.
-            is_left = place.shown is not None  # else all that was sent before is over
-            counting = tuple(
-                each
-                for each in place.requests
-                if each.what == "create" or (is_left and each.what not in ("put", "delete"))
-            )
-            owed = place.owed if hold.theirs is None else place.owed - hold.theirs.blocks
-            return replace(rebased(replace(place, owed=owed), hold.theirs), requests=counting, doubted=0)
+            # They know now what is there: what was acknowledged before counts no more, but what a delete-all took.
+            creates = tuple(each for each in place.requests if each.what == "create")
+            owed = owed_blocks(place) - (frozenset() if hold.theirs is None else hold.theirs.blocks)
+            return replace(rebased(replace(place, owed=owed), hold.theirs), requests=creates, doubted=0)
         case "theirs":
             assert hold.theirs is not None  # it is a conflict
             against = {intent.id for intent in conflicting(place, hold.theirs)}

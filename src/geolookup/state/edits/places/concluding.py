@@ -199,13 +199,13 @@ def seen_already(place: Place, there: Content | None) -> Place:
     if not place.requests:
         return replace(place, baseline=there, intents=(), owed=frozenset())
     upto = max(request.upto for request in place.requests)
-    said = {item for each in place.intents if each.id <= upto for item in each.says}
-    said |= {(block,) for block in owed_blocks(place)}  # a removal that was half done has more to say of these
-    over = {
-        each.id: each
-        for each in place.intents
-        if each.id > upto and each.what != "delete" and said.isdisjoint(each.says)
-    }
+    said = {(block,) for block in owed_blocks(place)}  # a removal that was half done has more to say of these
+    over = {}
+    for each in place.intents:
+        if each.id > upto and each.what != "delete" and said.isdisjoint(each.says):
+            over[each.id] = each
+        else:  # what it says goes on, so that nothing later of the same is over
+            said |= each.says.keys()
     if place.baseline is None or not over:
         return place
     left = tuple(each for each in place.intents if each.id not in over)

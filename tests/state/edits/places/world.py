@@ -489,6 +489,9 @@ def applied(
     if any((owner, name) in world.unseen for name in written) and not late and len(world.window) == 1:
         raise Violated(f"{request.what} of place {place.id} undoes {content.values}, which a colleague wrote unseen")
     over = {(owner, item) for item in (*taken, *written, request.new, request.values)}
+    if place.shown is not None:  # what is there as it is wanted, the look before this request has shown
+        over |= {(owner, item) for item in place.shown.blocks & content.blocks}
+        over |= {(owner, content.values)} if place.shown.values == content.values else set()
     world = world._replace(unseen=world.unseen - over)
     undone = content.values == ("z",) and (after is None or after.values != ("z",))
     # What a replica does not show yet, or came while a request was under way, nobody can know of.

@@ -860,3 +860,32 @@ def test_a_number_and_all_blocks_that_went_to_another_town_are_told(person: Pers
     person("custom", "update", locid, "--city", "Bonn", "--latitude", "50.7", "--longitude", "7.1")
     person.pushes_for_all_to_see()
     assert "has another city" not in person.said
+
+
+@pytest.mark.parametrize(
+    "anew",
+    [{-1: -4, -2: -1}, {-1: -2, -2: -3}, {-1: -2, -2: -1}],
+    ids=["one takes the number of the other", "shifted", "exchanged"],
+)
+@pytest.mark.parametrize("edit", [("update", "--areacode", "089"), ("add-block", "10.5.0.0/24"), None])
+def test_branches_without_blocks_in_one_town_are_told_apart_by_their_other_fields(
+    person: Person, anew: dict[int, int], edit: tuple[str, ...] | None
+) -> None:
+    one = person.has(postalcode="1")
+    person.has(postalcode="2")
+    person("custom", "rename", "--", -1, "Uno")
+    person("custom", "rename", "--", -2, "Due")
+    if edit is not None:
+        person("custom", edit[0], one, *edit[1:])
+    person.upstream.fail_over({anew[at]: place for at, place in person.upstream.places.items()})
+    settle()
+    person("sync")
+    assert "gone" not in person.said
+    person.pushes_for_all_to_see()
+    there = {at: place.as_fields() for at, place in person.upstream.places.items()}
+    assert {fields["postalcode"]: at for at, fields in there.items()} == {"1": anew[-1], "2": anew[-2]}
+    is_field = edit is not None and edit[0] == "update"
+    assert [there[anew[at]]["areacode"] for at in (-1, -2)] == ["089" if is_field else "", ""]
+    assert len(person.upstream.places[anew[-1]].blocks) == (edit is not None and not is_field)
+    names = {site["locid"]: site["site"] for site in json.loads(person("custom", "list", "--json"))}
+    assert names == {anew[-1]: "Uno", anew[-2]: "Due"}

@@ -165,6 +165,10 @@ def numbered_anew(places: Sequence[Place], matching: Matching) -> list[Place]:
     for at, content in listed.items():
         numbers.setdefault(content, []).append(at)
     ours = {place.number: {*latest(place)} for place in places if place.number is not None}
+    had: dict[Content | None, set[int]] = {}
+    for at, contents in ours.items():
+        for content in contents:
+            had.setdefault(content, set()).add(at)
 
     def is_so(number: int) -> bool:
         """True if a number shows what the place that had it was last, or was to be."""
@@ -184,14 +188,16 @@ def numbered_anew(places: Sequence[Place], matching: Matching) -> list[Place]:
         """The other numbers that show it as it was or, if its own shows none of that, in its town just its blocks, or
         its very fields with some of them.
         """
+        # Without blocks it may be equal by chance, unless another one of ours has its number, or had that.
+        has_another = place.baseline is not None and bool(had.get(listed.get(number), {number}) - {number})
         equal = {
             each
             for was in ours[number]
             for each in numbers.get(was, ())
             if not (is_so(each) or matching.is_ruled_out(place, each))
-            and (was.blocks or each in ours)  # without blocks it may be equal by chance
+            and (each in ours or has_another or (was.blocks and number in listed))
         }
-        if equal or any(was.blocks & listed[number].blocks for was in place.was()):
+        if equal or number not in listed or any(was.blocks & listed[number].blocks for was in place.was()):
             return equal
         return {
             each
@@ -206,7 +212,8 @@ def numbered_anew(places: Sequence[Place], matching: Matching) -> list[Place]:
     found = []
     for place in places:
         number = None if place.deleted else place.number
-        if number is not None and number in listed and not is_so(number):
+        is_known = number in listed or place.baseline is not None
+        if number is not None and is_known and not (number in listed and is_so(number)):
             others = elsewhere(place, number)
             place = replace(place, number=others.pop(), refused=None) if len(others) == 1 else place
         found.append(place)

@@ -536,3 +536,61 @@ def test_one_decision_is_enough_for_a_block_that_was_exchanged_twice(person: Per
     person("outbox", "retry", json.loads(person("outbox", "list", "--json"))[-1]["id"])
     person.pushes_for_all_to_see()
     assert person.there == {-1: ("Berlin", ["10.5.0.0", "10.6.0.0"])}
+
+
+@pytest.mark.parametrize("choice", ["retry", "drop"])
+@pytest.mark.parametrize("waits", ["a field", "all blocks"])
+def test_a_decision_about_what_was_lost_is_not_about_the_edits_that_wait(
+    person: Person, choice: str, waits: str
+) -> None:
+    locid = person.has(X)
+    person("custom", "update", locid, "--postalcode", "80331")
+    person("push")
+    edit = ("update", "--areacode", "089") if waits == "a field" else ("clear-blocks",)
+    person("custom", edit[0], locid, *edit[1:])
+    _gets(person, Z, postalcode="80999", areacode="0172")
+    settle()
+    person("push", exits=3)
+    (held,) = (row["id"] for row in json.loads(person("outbox", "list", "--json")) if row["state"] == "held")
+    person("outbox", choice, held)
+    person("push", exits=3)
+    place = person.upstream.places[-1]
+    assert place.as_fields()["areacode"] == "0172"
+    assert ("10.7.0.0", "10.7.0.255") in place.blocks
+    assert place.as_fields()["postalcode"] in ("80999", "80331")
+
+
+A, B, C, D = ("10.1.0.0/24", "10.2.0.0/24", "10.3.0.0/24", "10.4.0.0/24")
+
+
+@pytest.mark.parametrize(
+    ("fault", "edit", "theirs", "is_held"),
+    [
+        ("before", ("remove-block", A), {"lacks": B}, True),
+        ("before", ("remove-block", A), {}, False),
+        ("after", ("remove-block", A), {"gets": A}, True),
+        ("after", ("clear-blocks",), {"gets": A}, True),
+        ("after", ("replace-block", A, D), {"gets": A}, True),
+        ("before", ("replace-block", A, D), {"lacks": B}, False),
+    ],
+)
+def test_a_lost_removal_neither_takes_nor_gives_what_a_colleague_did_meanwhile(
+    person: Person, fault: str, edit: tuple[str, ...], theirs: dict[str, str], is_held: bool
+) -> None:
+    locid = person.has(A, B, C)
+    person("custom", edit[0], locid, *edit[1:])
+    person.upstream.faults = [fault]
+    person("push", exits=1)
+    _gets(person, *([theirs["gets"]] if "gets" in theirs else []), lacks=theirs.get("lacks", ""))
+    was = person.upstream.places[-1].blocks
+    settle()
+    if not is_held:
+        person.pushes_for_all_to_see()
+        kept = was - {("10.1.0.0", "10.1.0.255")} | ({("10.4.0.0", "10.4.0.255")} if D in edit else set())
+        assert person.upstream.places[-1].blocks == kept
+        return
+    person("push", exits=3)
+    assert person.upstream.places[-1].blocks == was
+    person("outbox", "drop", json.loads(person("outbox", "list", "--json"))[-1]["id"])
+    person.pushes_for_all_to_see()
+    assert person.upstream.places[-1].blocks == was

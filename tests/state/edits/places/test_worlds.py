@@ -70,7 +70,7 @@ BROKEN = {
     "an unknown outcome need not settle": (((worlds, concluding), "reconcile", _at_once), (2, 1, 0)),
     "any list proves everything": (((worlds,), "concluding", lambda world: world.window), (2, 1, 0)),
     "what was acknowledged need not be shown": (((deciding,), "lacking", lambda *_: False), (2, 1, 0)),
-    "what a delete-all took is gone": (((deciding,), "owed_blocks", lambda _place: frozenset()), (2, 1, 0)),
+    "what a delete-all took is gone": (((deciding,), "owed_blocks", lambda *_: frozenset()), (2, 1, 0)),
     "every number in an answer is right": (((worlds,), "misnamed", _believed), (2, 1, 1)),
     "two places may share a number": (((worlds,), "is_claimed", lambda *_: False), (2, 1, 1)),
     "nobody else changes anything": (((deciding,), "conflicting", lambda *_: []), (1, 0, 1)),

@@ -16,7 +16,7 @@ def pending(place: Place, theirs: Content | None) -> list[Intent]:
             return list(place.intents)  # it may have been made
         gone = any(intent.what == "delete" for intent in place.intents)
         return [] if gone else list(place.intents)
-    owed, wanted = owed_blocks(place), meant(place, theirs)
+    owed, wanted = owed_blocks(place, theirs), meant(place, theirs)
     if wanted is None:
         known = max((request.upto for request in place.requests if request.known), default=0)
         return [intent for intent in place.intents if intent.what == "delete" or intent.id > known]

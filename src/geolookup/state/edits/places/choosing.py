@@ -1,5 +1,6 @@
 """What a person may choose for a place that is held, and what becomes of it then."""
 
+from collections.abc import Collection, Iterable
 from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
@@ -65,8 +66,13 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
         case "mine":
             # They know now what is there: what was acknowledged before counts no more, but what a delete-all took.
             creates = tuple(each for each in place.requests if each.what == "create")
-            owed = owed_blocks(place) - (frozenset() if hold.theirs is None else hold.theirs.blocks)
-            return replace(rebased(replace(place, owed=owed), hold.theirs), requests=creates, doubted=0)
+            assert hold.theirs is not None  # it is a conflict
+            owed = owed_blocks(place) - hold.theirs.blocks
+            # What else an older copy of the edits may have undone was not asked about yet.
+            asked = conflicting(place, hold.theirs)
+            unasked = [intent for intent in place.in_doubt if intent not in asked]
+            doubted = place.doubted if target(unasked, hold.theirs) != hold.theirs else 0
+            return replace(rebased(replace(place, owed=owed), hold.theirs), requests=creates, doubted=doubted)
         case "theirs":
             assert hold.theirs is not None  # it is a conflict
             against = {intent.id for intent in conflicting(place, hold.theirs)}
@@ -76,9 +82,11 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
             others = tuple(intent for intent in place.intents if intent.id not in against)
             return _as_it_is(replace(place, intents=others), hold.theirs)
         case "same" if hold.reason in ("doubted", "not shown"):
+            assert hold.theirs is not None  # some blocks of it are missing there
             over = place.said_yes if hold.reason == "not shown" else place.in_doubt
             since = tuple(intent for intent in place.intents if intent not in over)
-            return rebased(replace(place, intents=since, requests=(), owed=frozenset(), doubted=0), hold.theirs)
+            after = replace(place, intents=since, requests=(), owed=frozenset(), doubted=0)
+            return rebased(after, hold.theirs, but=_not_asked(place, hold.theirs, over))
         case "same":
             assert hold.theirs is not None  # it is there, as it is
             left = tuple(intent for intent in place.intents if intent.what != "create")
@@ -101,7 +109,8 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
             over = place.said_yes
             is_created = any(each.what == "create" for each in over)  # else its later edits would go to what is there
             left = () if is_created else tuple(each for each in place.intents if each not in over)
-            return rebased(replace(place, intents=left, requests=(), owed=given_back(place, hold)[1]), hold.theirs)
+            after = replace(place, intents=left, requests=(), owed=given_back(place, hold)[1])
+            return rebased(after, hold.theirs, but=_not_asked(place, hold.theirs, over))
         case "drop":
             theirs = hold.theirs if hold.reason == "doubted" else None  # else there is nothing, or another's
             if theirs is None:
@@ -170,18 +179,31 @@ def made_again(place: Place, last: Content) -> Place:
     return replace(place, intents=(create, *removals, *others))
 
 
-def rebased(place: Place, theirs: Content | None) -> Place:
-    """A place whose intents are made against what the service has."""
+def rebased(place: Place, theirs: Content | None, *, but: Collection[int] | None = None) -> Place:
+    """A place whose intents are made against what the service has.
+
+    ``but`` is None if a person has decided about all of it. Else they decided about some: no other block than before
+    is known, and the intents of these numbers stay as they are, to be asked about.
+    """
     if theirs is None:
         return place
-    intents = (replace(intent, what="update") if intent.what == "create" else intent for intent in place.intents)
+    intents = [replace(intent, what="update") if intent.what == "create" else intent for intent in place.intents]
     baseline = replace(theirs, blocks=theirs.blocks | place.owed)
-    return replace(place, baseline=baseline, intents=made_against(theirs, intents, owed=owed_blocks(place)))
+    unseen: Blocks | None = None if but is None else frozenset()
+    anew = made_against(theirs, intents, unseen=unseen, owed=owed_blocks(place, theirs))
+    kept = tuple(was if was.id in (but or ()) else now for was, now in zip(intents, anew, strict=True))
+    return replace(place, baseline=baseline, intents=kept)
+
+
+def _not_asked(place: Place, theirs: Content, asked: Iterable[Intent]) -> set[int]:
+    """The numbers of the edits that conflict with what is there, and that a hold was not about."""
+    return {intent.id for intent in conflicting(place, theirs)} - {intent.id for intent in asked}
 
 
 def _restored(place: Place, theirs: Content) -> Place:
     """A place of which all that was acknowledged, and is not there, is wanted anew."""
-    again = rebased(replace(place, requests=(), owed=frozenset()), theirs)
+    but = _not_asked(place, theirs, place.said_yes)
+    again = rebased(replace(place, requests=(), owed=frozenset()), theirs, but=but)
     wanted = again.shown
     if wanted is None:
         return again
@@ -198,7 +220,7 @@ def _as_it_is(place: Place, theirs: Content) -> Place:
     """A place as the service has it, with the intents that it has not acknowledged: the rest is theirs to change."""
     known = place.acknowledged or theirs
     left = lacked((each for each in place.intents if each.what != "create"), known)
-    back = owed_blocks(place)
+    back = owed_blocks(place, theirs)
     wanted = target(place.intents, replace(known, blocks=known.blocks | back))
     owed = frozenset() if wanted is None else back & wanted.blocks - theirs.blocks
     return rebased(replace(place, intents=left, requests=(), owed=owed), theirs)

@@ -217,7 +217,7 @@ def _shown(place: Place, theirs: Content, listed: Content) -> Place:
 
     ``theirs`` is in our words, and ``listed`` in those of the service.
     """
-    owed = owed_blocks(place) - theirs.blocks
+    owed = owed_blocks(place, theirs) - theirs.blocks
     if not owed - taken_by(place.intents):
         owed = frozenset()  # all else that a delete-all took is back: the removal is over
     baseline = replace(theirs, blocks=theirs.blocks | owed)

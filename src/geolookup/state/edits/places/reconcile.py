@@ -105,7 +105,7 @@ def reconcile(place: Place, look: Look) -> Decision:
         return Hold(reason, theirs, _number(place)) if look.conclusive else Wait("conclusive")
     if others_missing(place, theirs):
         return Hold("doubted", theirs, _number(place)) if look.conclusive else Wait("conclusive")
-    if theirs == wanted and not taken_along(place, theirs):
+    if theirs == wanted and not (taken_along(place, theirs) or neither(place, theirs)):
         return Done(theirs) if look.conclusive else Wait("shown")
     if conflicting(place, theirs):
         return Hold("conflict", theirs, _number(place))
@@ -172,21 +172,41 @@ def _absent(place: Place, look: Look) -> Decision:
     return Hold("gone", None, _number(place)) if place.intents else Done(None)
 
 
-def owed_blocks(place: Place) -> Blocks:
-    """The blocks that a delete-all of ours took, and that must be put back unless an intent takes them."""
+def owed_blocks(place: Place, theirs: Content | None = None) -> Blocks:
+    """The blocks that a delete-all of ours took, and that must be put back unless an intent takes them.
+
+    One of unknown outcome took none if the next look, which is ``theirs`` after the newest, shows any of them.
+    """
     owed: set[Any] = set(place.owed)
-    for request in place.requests:
+    looks = [*(request.before for request in place.requests[1:]), theirs]
+    for request, look in zip(place.requests, looks, strict=False):
         if request.what == "clear":
             assert request.before is not None
-            owed |= request.before.blocks
+            if request.known or look is None or request.before.blocks.isdisjoint(look.blocks):
+                owed |= request.before.blocks
         elif request.what in ("add", "replace"):
             owed -= {request.old, request.new} if request.known else {request.old}
     return frozenset(owed)
 
 
+def neither(place: Place, theirs: Content) -> Blocks:
+    """The blocks that the newest request, of unknown outcome, was sent to take, if the service has neither what was
+    there before it nor what it leaves: somebody else has taken others, or given these again.
+    """
+    newest = place.requests[-1] if place.requests else None
+    if newest is None or newest.known or newest.before is None:
+        return frozenset()
+    had = newest.before.blocks
+    if newest.what == "replace" and newest.new not in had and {newest.old, newest.new} <= theirs.blocks:
+        return frozenset({newest.old})
+    if newest.what != "clear" or not had & theirs.blocks or not had - theirs.blocks:
+        return frozenset()
+    return frozenset() if had - theirs.blocks == had & taken_by(place.intents) else had
+
+
 def meant(place: Place, theirs: Content) -> Content | None:
     """The place as the service shall have it, if it has this now; None if it shall have none."""
-    wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | owed_blocks(place)))
+    wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | owed_blocks(place, theirs)))
     if wanted is None or not any(each.takes for each in place.intents):
         return wanted
     return wanted.but({(block,): block in theirs.blocks for block in void_in(account_of(place))})
@@ -197,7 +217,7 @@ def half_done(place: Place, theirs: Content) -> list[Intent]:
 
     A removal whose block a later edit gives again counts as over, as long as another one is left.
     """
-    back, wanted = owed_blocks(place), meant(place, theirs)
+    back, wanted = owed_blocks(place, theirs), meant(place, theirs)
     *_, clear = [None, *(each for each in place.requests if each.what == "clear")]
     upto = max((each.id for each in place.intents if each.takes), default=0) if clear is None else clear.upto
     given = {intent.new for intent in place.intents if intent.id > upto}
@@ -263,11 +283,15 @@ def conflicting(place: Place, theirs: Content) -> list[Intent]:
         or _may_be_deleted(place, theirs)
     ):
         against, is_deleting = set(), False
-    along = taken_along(place, theirs)
+    is_along = bool(target(place.intents, theirs) and taken_along(place, theirs))
+    unclear = neither(place, theirs)
     return [
         intent
         for intent in place.intents
-        if (is_deleting and intent.what == "delete") or intent.says.keys() & against or (intent.takes and along)
+        if (is_deleting and intent.what == "delete")
+        or intent.says.keys() & against
+        or (intent.takes and is_along)
+        or intent.takes & unclear
     ]
 
 

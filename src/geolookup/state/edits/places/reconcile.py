@@ -105,7 +105,7 @@ def reconcile(place: Place, look: Look) -> Decision:
         return Hold(reason, theirs, _number(place)) if look.conclusive else Wait("conclusive")
     if others_missing(place, theirs):
         return Hold("doubted", theirs, _number(place)) if look.conclusive else Wait("conclusive")
-    if theirs == wanted and not (taken_along(place, theirs) or neither(place, theirs)):
+    if theirs == wanted and not (taken_along(place, theirs) or unclear_blocks(place, theirs)):
         return Done(theirs) if look.conclusive else Wait("shown")
     if conflicting(place, theirs):
         return Hold("conflict", theirs, _number(place))
@@ -189,7 +189,7 @@ def owed_blocks(place: Place, theirs: Content | None = None) -> Blocks:
     return frozenset(owed)
 
 
-def neither(place: Place, theirs: Content) -> Blocks:
+def unclear_blocks(place: Place, theirs: Content) -> Blocks:
     """The blocks that the newest request, of unknown outcome, was sent to take, if the service has neither what was
     there before it nor what it leaves: somebody else has taken others, or given these again.
     """
@@ -284,7 +284,7 @@ def conflicting(place: Place, theirs: Content) -> list[Intent]:
     ):
         against, is_deleting = set(), False
     is_along = bool(target(place.intents, theirs) and taken_along(place, theirs))
-    unclear = neither(place, theirs)
+    unclear = unclear_blocks(place, theirs)
     return [
         intent
         for intent in place.intents

@@ -260,6 +260,8 @@ def promised_blocks(place: Place) -> Blocks:
 
 def lacking(place: Place, theirs: Content) -> bool:
     """True if a conclusive list lacks what was acknowledged, and no later intent takes it back."""
+    if not any(request.known for request in place.requests):
+        return False
     last = last_word(place.intents)
     for item, entry in account_of(place).items():
         newest, wanted = last.get(item, (-1, None))
@@ -276,14 +278,14 @@ def conflicting(place: Place, theirs: Content) -> list[Intent]:
     strange = {item for item, entry in account.items() if entry.ours and theirs.has(item) not in entry.ours}
     last = last_word(place.intents)
     against = {item for item in strange & last.keys() if theirs.has(item) != last[item][1] and not account[item].void}
-    is_deleting = target(place.intents, theirs) is None
+    is_deleting = is_gone = target(place.intents, theirs) is None
     if is_deleting and not (
         any(theirs.has(item) is not False for item in strange)  # a block that is gone need not be deleted
         or theirs.blocks - blocks_in(account)
         or _may_be_deleted(place, theirs)
     ):
         against, is_deleting = set(), False
-    is_along = bool(target(place.intents, theirs) and taken_along(place, theirs))
+    is_along = bool(not is_gone and taken_along(place, theirs))
     unclear = unclear_blocks(place, theirs)
     return [
         intent

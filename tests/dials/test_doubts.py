@@ -11,12 +11,24 @@ from tests.dials.person import Person, settle
 _ADDED = ("add-block", -1, "10.4.0.0/24")
 
 
-def _is_put_back(person: Person, home: str, tmp_path: Path, how: str, *, edit: tuple[object, ...]) -> None:
-    """The state, or the edits, of before a push are put back after it."""
+def _is_put_back(
+    person: Person,
+    home: str,
+    tmp_path: Path,
+    how: str,
+    *,
+    edit: tuple[object, ...],
+    since: tuple[tuple[object, ...], ...] = (),
+) -> None:
+    """The state, or the edits, of before a push are put back after it, and after all that was edited ``since``."""
     person("custom", *edit)
     person("state", "backup", tmp_path / "backup")
     shutil.copy(f"{home}/edits.db", tmp_path / "edits.db")
     person("push")
+    for later in since:
+        person("custom", *later)
+    if since:
+        person.pushes_for_all_to_see()
     if how == "state":
         person("state", "restore", tmp_path / "backup", "--replace")
     else:
@@ -120,26 +132,11 @@ def test_a_decision_about_a_field_after_a_restore_sends_nothing_again_that_was_t
 ) -> None:
     locid = person.has("10.1.0.0/24")
     person("custom", "add-block", locid, "10.5.0.0/24")
-    _is_put_back_after_more(person, home, tmp_path, how)
+    since = (("remove-block", -1, "10.5.0.0/24"), ("update", -1, "--areacode", "0891"))
+    _is_put_back(person, home, tmp_path, how, edit=("update", -1, "--areacode", "089"), since=since)
     person("push", exits=3)
     for row in json.loads(person("outbox", "list", "--json")):
         if "areacode 0891 instead of 089" in (row["problem"] or "") and "changed" in row["problem"]:
             person("outbox", "retry", row["id"])
     person("push", exits=3)
     assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
-
-
-def _is_put_back_after_more(person: Person, home: str, tmp_path: Path, how: str) -> None:
-    """An update is pushed, and it and the block before are changed again; then what was there before is put back."""
-    person("custom", "update", -1, "--areacode", "089")
-    person("state", "backup", tmp_path / "backup")
-    shutil.copy(f"{home}/edits.db", tmp_path / "edits.db")
-    person("push")
-    person("custom", "remove-block", -1, "10.5.0.0/24")
-    person("custom", "update", -1, "--areacode", "0891")
-    person.pushes_for_all_to_see()
-    if how == "state":
-        person("state", "restore", tmp_path / "backup", "--replace")
-    else:
-        person("outbox", "restore", tmp_path / "edits.db")
-    settle()

@@ -10,7 +10,7 @@ from geolookup.state.edits.places.place import Blocks, Intent, Item, Place, Requ
 
 
 class Entry(msgspec.Struct):
-    """What is known of an item: of a field, values, and of a block, whether it is there.
+    """All that is known of an item: the values of a field, or whether a block is there.
 
     ``ours`` is all that a person here has seen of it, or that was sent, since the service acknowledged it last. An edit
     that was never sent says nothing of what the service has: what is so there is somebody else's. ``promised`` is what

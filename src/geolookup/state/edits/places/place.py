@@ -76,7 +76,7 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def says(self) -> dict[Item, Any]:
-        """What it wants of each item that it touches."""
+        """The value that it wants for each item that it touches."""
         says: dict[Item, Any] = self.touched
         for block in self.takes:
             says[(block,)] = False

@@ -152,8 +152,9 @@ class Outbox:
 
     def changed(self, row: OutboxRow, **changes: Any) -> OutboxRow:
         """An edit with these members, which are written."""
-        if changes:
-            self.change(row.id, **changes)
+        if not changes:
+            return row
+        self.change(row.id, **changes)
         return replace(row, **changes)
 
     def deleted_here(self) -> dict[int, int]:

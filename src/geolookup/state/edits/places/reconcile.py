@@ -177,6 +177,8 @@ def owed_blocks(place: Place, theirs: Content | None = None) -> Blocks:
 
     One of unknown outcome took none if the next look, which is ``theirs`` after the newest, shows any of them.
     """
+    if not (place.owed or any(request.what == "clear" for request in place.requests)):
+        return place.owed  # as of nearly every place
     owed: set[Any] = set(place.owed)
     looks = [*(request.before for request in place.requests[1:]), theirs]
     for request, look in zip(place.requests, looks, strict=False):

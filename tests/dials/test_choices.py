@@ -141,6 +141,7 @@ def test_each_choice_comes_to_rest_within_two_pushes(
     (choices,) = (CHOICES[reason] for reason, all_of_it in _MADE.items() if make in all_of_it)
     if make is refused:  # it says why: the person sees to that first
         assert "-2 (" in problem
+        assert problem.endswith("gives it up, `outbox edit` corrects it")
         assert [command.split()[1] for command in commands] == ["drop"]
     if make is refused and choice == "retry":
         person.upstream.colleague_changes(-2, None, who="colleague")

@@ -125,7 +125,9 @@ def why_held(kept: Kept, hold: Hold, names: Names) -> str:
     else:
         gone = f"{who} is gone from the service, deleted by somebody"
     is_lost = hold.reason == "not shown" and hold.theirs is None
-    said = "" if kept.place.refused is None else kept.place.refused.said
+    refused = kept.place.refused if hold.reason == "refused" else None
+    said = "" if refused is None else refused.said
+    corrected = ", `outbox edit` corrects it" if refused is not None and (refused.values or refused.new) else ""
     others, all_of_it = given_back(kept.place, hold)
     is_wanted = bool(anew(kept.place).intents)
     again = "creates it anew" if is_wanted else "takes it for gone: nothing is created or deleted"
@@ -152,7 +154,7 @@ def why_held(kept: Kept, hold: Hold, names: Names) -> str:
             if names.is_free(each, kept)
         ),
         "retry": f"`geolookup outbox retry {EDIT}` {again if is_lost else 'sends it again'}{_back(others)}",
-        "drop": f"`geolookup outbox drop {EDIT}` gives it up{_back(all_of_it)}",
+        "drop": f"`geolookup outbox drop {EDIT}` gives it up{_back(all_of_it)}{corrected}",
     }
     return (
         f"{reasons[hold.reason]}; {', '.join(filter(None, (effects[choice] for choice in offered(kept.place, hold))))}"

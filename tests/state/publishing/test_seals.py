@@ -42,6 +42,7 @@ _CHANGES = (
     "DELETE FROM history WHERE id = 1",
     "UPDATE counters SET value = value + 1 WHERE name = 'marks'",
     "INSERT INTO settings VALUES ('x', 'y')",
+    "UPDATE counters SET value = 'nonsense' WHERE name = 'seal'",
 )
 
 

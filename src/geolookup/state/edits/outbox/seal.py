@@ -67,7 +67,7 @@ def is_whole(connection: sqlite3.Connection) -> bool:
     """True if the rows are those that transactions of ours left, or there is no seal yet."""
     found = connection.execute("SELECT value FROM counters WHERE name = ?", (_NAME,)).fetchone()
     open_ = (connection.change or 0) if isinstance(connection, Sealed) else 0  # of a transaction that is under way
-    return found is None or (found[0] + open_) % _MODULUS == _sum(connection)
+    return found is None or found[0] == (_sum(connection) - open_) % _MODULUS
 
 
 def _sum(connection: sqlite3.Connection) -> int:

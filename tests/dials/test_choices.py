@@ -201,6 +201,26 @@ def _refuse(*_: object, **__: object) -> None:
     raise UpstreamRefusedError("no", status=400)
 
 
+def test_what_a_sheet_says_and_a_person_gave_up_is_sent_if_the_person_says_mine(person: Person, tmp_path: Path) -> None:
+    sites = tmp_path / "sites.toml"
+    sites.write_text(
+        '[[site]]\nname = "Depot"\ncountry = "DE"\nregion = ""\ncity = "Berlin"\npostalcode = ""\nlatitude = 52.5\n'
+        f'longitude = 13.4\ndmacode = ""\nareacode = "09"\nblocks = ["{BLOCK}"]\n'
+    )
+    theirs = {**ELSEWHERE, **BERLIN, "latitude": 52.5, "longitude": 13.4, "areacode": "01", "region": ""}
+    person.upstream.colleague_creates(theirs, [("10.1.0.0", "10.1.0.255")], who="colleague")
+    person("custom", "apply", sites)
+    person("push", exits=3)
+    person("outbox", "adopt", waiting(person)[0]["id"], -1)
+    person("custom", "apply", sites)
+    assert "areacode '01' for '09' of Depot (-1), as it stores that, or as you decided" in person.said
+    person("custom", "apply", sites, "--keep", "mine")
+    person.pushes_for_all_to_see()
+    assert person.upstream.places[-1].as_fields()["areacode"] == "09"
+    person("custom", "apply", sites)
+    assert "nothing to change" in person.said
+
+
 def test_an_update_of_what_somebody_deleted_is_taken_back(person: Person) -> None:
     gone(person)
     person("push", exits=3)

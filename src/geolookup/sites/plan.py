@@ -491,12 +491,12 @@ class _Planner:
                 yield Change(
                     kind=Kind.CREATE, site=site.name, locid=number, fields=site.fields, time_zone=site.time_zone
                 )
-            elif place.fields() != site.fields and self._stored.get(place.locid) == (site.fields, place.fields()):
+            elif place.fields() != site.fields and self._is_left(site, place):
                 sides = ((name, value, site.fields[name]) for name, value in place.fields().items())
                 found = ", ".join(f"{name} {now!r} for {ours!r}" for name, now, ours in sides if now != ours)
                 self._not_kept.append(
-                    f"the service has {found} of {site.name} ({owned}), which was sent before: it is not sent again "
-                    "unless the file changes"
+                    f"the service has {found} of {site.name} ({owned}), as it stores that, or as you decided: it is "
+                    "sent if the file changes, or with --keep mine"
                 )
             elif place.fields() != site.fields:
                 yield Change(kind=Kind.UPDATE, site=site.name, locid=owned, fields=site.fields, before=place.fields())
@@ -515,6 +515,11 @@ class _Planner:
                     )
                     self._bad.add(site.where.problem("a block belongs to a geolocation by hand", told, "blocks", text))
                 yield change
+
+    def _is_left(self, site: Site, place: Geolocation) -> bool:
+        """True if a place stays as the service stored what the file says, or as a person decided about that."""
+        is_mine = self._keep is not None and self._keep.of(site.name) == "mine"
+        return not is_mine and self._stored.get(place.locid) == (site.fields, place.fields())
 
     def _note_cities(self) -> None:
         if self._of_cities:

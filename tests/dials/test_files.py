@@ -389,6 +389,15 @@ def test_an_edit_that_only_the_replaced_file_had_is_named_as_lost(person: Person
     assert "10.2.0.0-10.2.0.255" in person.said
 
 
+def test_each_file_that_a_restore_replaced_is_kept(person: Person, home: str) -> None:
+    for number in (1, 2, 3):
+        person.creates(f"10.{number}.0.0/24", city=f"Bonn {number}")
+        person("outbox", "restore", "--empty", exits=3)
+    for number, name in enumerate(("edits.replaced.db", "edits.replaced.2.db", "edits.replaced.3.db"), start=1):
+        person("outbox", "restore", f"{home}/{name}", exits=None)
+        assert f"Bonn {number}" in person("custom", "list")
+
+
 @pytest.mark.parametrize("content", [b"", None], ids=["empty", "gone"])
 def test_an_empty_file_is_no_new_one_if_there_were_edits(person: Person, home: str, content: bytes | None) -> None:
     person.creates("10.1.0.0/24")

@@ -214,8 +214,9 @@ def restore(backup: str | None, empty: bool, as_json: bool) -> int:
 
     \b
     Never copy a backup there by hand: what was sent since would be sent again. This looks for it at
-    the service first. The file that was there is kept as edits.replaced.db. Exit status: 3 if
-    lookups lost anything, an edit is not in the backup, or a half-done removal is not finished.
+    the service first. The file that was there is kept as edits.replaced.db, and each
+    later one as edits.replaced.2.db and so on. Exit status: 3 if lookups lost anything, an edit is
+    not in the backup, or a half-done removal is not finished.
 
     \b
     Example: geolookup outbox restore

@@ -1,6 +1,7 @@
 """Put a backup of edits.db in its place, without sending anything twice that was sent since it was made."""
 
 import contextlib
+import itertools
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -29,8 +30,6 @@ from geolookup.state.edits.places.reconcile import owed_blocks
 from geolookup.state.edits.store import Edits
 from geolookup.state.publishing.directory import StateDirectory
 
-#: Where the file that was replaced is kept.
-REPLACED = "edits.replaced.db"
 _TEMPORARY = "edits.restored.tmp"
 _UNTOLD = "an `outbox restore` was interrupted before it said what it took away"
 _MOST_NAMED = 20
@@ -80,14 +79,15 @@ def restore(directory: StateDirectory, source: str | None = None, *, empty: bool
             if empty:
                 files.remove_file(temporary.path)
             given_up, was_interrupted = _given_up(directory.edits, temporary), _is_untold(directory)
+            name = _kept_as(directory, again=was_interrupted)
             if was_interrupted:
-                given_up += _given_up(Edits(directory.home, REPLACED), temporary)
+                given_up += _given_up(Edits(directory.home, name), temporary)
             pushed_since, unfinished = prepared(temporary, current)
             if given_up:  # until this is over: a kill, or a full disk, may come before it is told
                 with temporary.transaction() as database:
-                    Outbox(database).notice(0, 0, 0, _untold(given_up))
+                    Outbox(database).notice(0, 0, 0, _untold(given_up, name))
                 disk.sync_file(temporary.path)
-            replaced = _put_in_place(directory, temporary.path, keep=was_interrupted)
+            replaced = _put_in_place(directory, temporary.path, directory.path(name))
         finally:
             for path in (temporary.path, f"{temporary.path}-journal"):
                 files.remove_file(path)
@@ -106,10 +106,21 @@ def restore(directory: StateDirectory, source: str | None = None, *, empty: bool
     )  # fmt: skip
 
 
-def _untold(given_up: list[str]) -> str:
+def _kept_as(directory: StateDirectory, *, again: bool) -> str:
+    """The first name that is free for the file that is replaced; ``again``: that of the last one."""
+    last = ""
+    for number in itertools.count(1):
+        name = "edits.replaced.db" if number == 1 else f"edits.replaced.{number}.db"
+        if not os.path.exists(directory.path(name)):
+            break
+        last = name
+    return last if again and last else name
+
+
+def _untold(given_up: list[str], kept: str) -> str:
     """The words of a restore that did not come to its end."""
     return (
-        f"{_UNTOLD}: the edits that were there are in {REPLACED}, and {len(given_up)} of them are not in the backup: "
+        f"{_UNTOLD}: the edits that were there are in {kept}, and {len(given_up)} of them are not in the backup: "
         f"{'; '.join(given_up[:_MOST_NAMED])}{'; …' if len(given_up) > _MOST_NAMED else ''}"
     )
 
@@ -278,12 +289,12 @@ def prepared(
     return pushed_since, unfinished
 
 
-def _put_in_place(directory: StateDirectory, path: str, *, keep: bool = False) -> str | None:
-    """Replace edits.db, and keep what was there: it may hold what the backup lacks; ``keep`` what was kept before."""
-    target, kept = directory.edits.path, directory.path(REPLACED)
+def _put_in_place(directory: StateDirectory, path: str, kept: str) -> str | None:
+    """Replace edits.db, and keep what was there, if nothing is kept there yet: it may hold what the backup lacks."""
+    target = directory.edits.path
     with files.file_errors(target):
         replaced = os.path.exists(target)
-        if replaced and not (keep and os.path.exists(kept)):
+        if replaced and not os.path.exists(kept):
             for end in ("", "-journal"):  # a journal belongs to its file, and would undo what the backup holds
                 files.remove_file(f"{kept}{end}")
                 with contextlib.suppress(FileNotFoundError):

@@ -83,11 +83,14 @@ def words_of(content: Content | None) -> str:
     return f"{place.place_text() or 'a geolocation without a name'}" + (f" with {blocks}{more}" if blocks else "")
 
 
-def _beside(place: Place, theirs: Content | None) -> str:
-    """The place as the service has it, in words, with each field and block that is wanted otherwise."""
+def _beside(place: Place, theirs: Content | None, *, was: bool = False) -> str:
+    """The place as the service has it, in words, with each field and block that is wanted otherwise.
+
+    ``was``: or that it had, since this is something new.
+    """
     if theirs is None:
         return words_of(theirs)
-    wanted, also = over(place, theirs).shown, "is still there"
+    wanted, also = (place if was else over(place, theirs)).shown, "is still there"
     if wanted is None:  # it shall be deleted: as who asked for that saw it
         wanted, also = next((each.base for each in place.intents if each.what == "delete"), None), "is there, too"
     if wanted is None:
@@ -108,10 +111,10 @@ def _value(value: object) -> str:
     return "empty" if value in ("", None) else str(value)
 
 
-def _candidates(hold: Hold) -> str:
+def _candidates(place: Place, hold: Hold) -> str:
     """What may be meant: every number, and what the first ones show, no more than a person compares at a glance."""
     found = [(hold.number, hold.theirs), *hold.also]
-    words = [f"{number} ({words_of(content)})" for number, content in found[:_MOST_NAMED]]
+    words = [f"{number} ({_beside(place, content, was=True)})" for number, content in found[:_MOST_NAMED]]
     return ", or ".join([*words, *(str(number) for number, _ in found[_MOST_NAMED:])])
 
 
@@ -137,7 +140,7 @@ def why_held(kept: Kept, hold: Hold, names: Names) -> str:
         "another": f"the service has given the number {number} to something else ({theirs}): {who} has none there now"
         f"{_holders(hold)}",
         "not shown": f"the service said yes to edits of {who}, and does not show them: it has {beside}{_holders(hold)}",
-        "unclear": f"the service has something new that may be {who}: {_candidates(hold)}",
+        "unclear": f"the service has something new that may be {who}: {_candidates(kept.place, hold)}",
         "refused": f"the service refuses this edit of {who}: {said}{_holders(hold)}",
         "doubted": f"an older copy of the edits was put back, and {who} may have been pushed and changed since: "
         f"the service has {beside}",

@@ -150,8 +150,7 @@ def concluded(
                 also = holders(place.refused, listed) if hold.reason == "refused" else hold.also
                 is_gone = hold.reason == "another" or (shown is None and hold.reason in ("gone", "not shown"))
                 if is_gone and place.shown is not None:
-                    having = matching.sharing(place, [place.shown], lambda *_: True)
-                    also = tuple((each, listed[each]) for each in having)
+                    also = tuple((each, listed[each]) for each in matching.having([place.shown]))
                 held[place.id] = replace(hold, theirs=shown if hold.theirs is not None else None, also=also)
                 if hold.reason in ("another", "gone", "unclear") and place.number is not None:
                     place = place.unbound

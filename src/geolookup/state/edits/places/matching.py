@@ -123,6 +123,10 @@ class Matching:
 
     def sharing(self, place: Place, contents: Iterable[Content], fits: Fits) -> list[int]:
         """The numbers that no place of ours has, of what shares a block with what a place may be, and ``fits`` it."""
+        return self._of_nobody(place, self.having(contents, fits))
+
+    def having(self, contents: Iterable[Content], fits: Fits = lambda *_: True) -> list[int]:
+        """The numbers of what shares a block with any of these, and ``fits`` it."""
         if not self._having:
             for number in sorted(self.listed, reverse=True):
                 for block in self.listed[number].blocks:
@@ -134,7 +138,7 @@ class Matching:
             for number in self._having.get(block, ())
             if fits(content.values, self.listed[number].values)
         }
-        return self._of_nobody(place, found)
+        return [*found]
 
     def _of_nobody(self, place: Place, numbers: Iterable[int]) -> list[int]:
         """The numbers that no other place has, and that this place may have."""

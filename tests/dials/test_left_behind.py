@@ -8,7 +8,7 @@ import pytest
 
 from tests.dials.dials import Dials
 from tests.dials.person import BERLIN, ELSEWHERE, Person, settle
-from tests.dials.upstream import Place
+from tests.dials.upstream import Place, changed
 
 
 def _retried(person: Person, *edit: str, given: bool = False) -> Place:
@@ -115,6 +115,31 @@ def test_the_former_numbers_at_a_service_that_numbers_otherwise_answer_no_more(p
     assert [each["locid"] for each in json.loads(person("custom", "list", "--json"))] == [-11]
 
 
+def test_a_rollback_names_the_sites_from_here_that_the_older_list_has_otherwise(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person.has("10.1.0.0/24")
+    person.has("10.2.0.0/24", city="Bonn", latitude=50.73)
+    theirs = person.upstream.colleague_creates(ELSEWHERE, [("10.3.0.0", "10.3.0.255")], who="colleague")
+    settle()
+    person("sync")
+    places = person.upstream.places
+    for number in (-2, theirs):
+        person.upstream.colleague_changes(number, None, who="colleague")
+    person.upstream.colleague_changes(-1, changed(places[-1], country="FR"), who="colleague")
+    settle()
+    person("sync", exits=None)
+    asked: list[str] = []
+    monkeypatch.setattr("geolookup.cli.data.generations.may_ask", lambda **_: True)
+    monkeypatch.setattr("click.confirm", lambda question: not asked.append(question))
+    person("generations", "rollback")
+    assert len(asked) == 1
+    shown = [line for line in person.said.splitlines() if "256 IPv4" in line and "->" in line]
+    assert [line.split("\t")[0].strip() for line in shown] == ["(no country) -> AU"], person.said
+    assert "since they were made or edited here: Bonn, DE (-2, gone), Berlin, DE (-1)" in person.said
+    assert person.looks_up("10.1.0.1", "10.2.0.1", "10.3.0.1") == [-1, 1, theirs]
+
+
 def test_what_is_gone_and_deleted_here_answers_no_more(person: Person) -> None:
     locid = person.has("10.1.0.0/24")
     person.upstream.colleague_changes(-1, None, who="colleague")
@@ -133,7 +158,10 @@ def test_what_has_no_blocks_and_may_have_another_number_is_asked_about(person: P
     settle()
     person("custom", "update", locid, "--postalcode", "10117")
     person("push", exits=3)
-    assert "may be Berlin (-1): -11 (Berlin, DE); `geolookup outbox adopt 2 -11` says that -11 is it" in person.said
+    assert (
+        "may be Berlin (-1): -11 (Berlin, DE: postalcode empty instead of 10117); `geolookup outbox adopt 2 -11` says"
+        in person.said
+    )
     person("outbox", choice, 2, *([-11] if choice == "adopt" else []))
     person("push")
     settle()
@@ -210,6 +238,8 @@ def test_what_has_another_number_and_is_not_quite_what_it_was_is_asked_about(
     person("push", exits=3)
     number = json.loads(person("outbox", "list", "--json"))[0]["id"]
     assert f"`geolookup outbox adopt {number} -7` says that -7 is it" in person("outbox", "show", number)
+    assert "postalcode empty instead of 10117" in person.said
+    assert ("dmacode 5 instead of empty" in person.said) == bool(blocks)
     person("outbox", choice, number, *([-7] if choice == "adopt" else []))
     person.pushes_for_all_to_see()
     wanted = {**fields, **({"postalcode": "10117"} if choice == "adopt" else {})}
@@ -371,6 +401,23 @@ def test_who_has_the_blocks_of_a_site_that_is_gone_is_named(person: Person) -> N
     settle()
     person("sync", exits=None)
     assert f"makes it anew, once its blocks are taken from {number} (Tokyo, JP with 10.1.0.0-" in person.said
+
+
+def test_who_of_ours_has_the_blocks_of_a_site_that_is_gone_is_named_and_it_is_not_to_be_made_anew(
+    person: Person,
+) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    person.has("10.3.0.0/24", city="Bonn", latitude=50.73)
+    gone, taker = person.upstream.places[-1], person.upstream.places[-2]
+    person("custom", "update", locid, "--areacode", "9")
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    person.upstream.colleague_changes(-2, Place(taker.fields, taker.blocks | gone.blocks), who="colleague")
+    settle()
+    person("push", exits=3)
+    assert "deleted by somebody: -2 (Bonn, DE with 10.1.0.0-10.1.0.255" in person.said
+    assert "has a block of it" in person.said
+    assert "outbox retry" not in person.said
+    assert "outbox drop" in person.said
 
 
 def test_what_is_hidden_by_a_number_that_was_just_given_is_said(person: Person) -> None:

@@ -3,19 +3,19 @@
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from geolookup.base.reasons import reason
 from geolookup.history.held import find_held, is_held, opened_held
-from geolookup.history.impact import Comparison, Impact, impact
+from geolookup.history.impact import Comparison, Impact, compiled, impact
 from geolookup.index.compare_facts import FactChanges, differing
 from geolookup.index.reader import IndexReader
 from geolookup.model.errors import StateDamagedError
 from geolookup.settings.table import Settings
 from geolookup.state.base.candidate import read_report
 from geolookup.state.base.current import Current, Published
-from geolookup.state.base.parts import REGISTRY, Part, parts_of, snapshot_path
+from geolookup.state.base.parts import REGISTRY, Part, is_received, parts_of, snapshot_path
 from geolookup.state.generations.cache_compare import RowDifferences, row_differences
 from geolookup.state.packs.reading import readable
 from geolookup.state.publishing.catalogue import SERVED, Generations, Reference
@@ -194,8 +194,8 @@ def opened(
 ) -> Iterator[Sides]:
     """Open two generations, each as it was served last; ``held`` is the held one, as it would be served.
 
-    With ``sites="now"`` both have the custom geolocations of now, which a rollback leaves as they are: then what
-    differs comes from the sources. Those that a service keeps belong to its list, and stay as they were in each.
+    With ``sites="now"`` each has the custom geolocations that it would have if it was served now: those of its list,
+    and over them those of this machine, which a rollback leaves as they are.
 
     :raises UnknownGenerationError: if one is not kept, or not held
     :raises StateDamagedError: if one differs from what was published
@@ -216,10 +216,21 @@ def opened(
                 stack.callback(side.close)
                 names.append(side.current.generation)
             sides.append(side)
-        both = Sides(directory=directory, old=sides[0], new=sides[1], names=(names[0], names[1]), places=places)
-        if sites == "now" and not both.have_sites:
+        if sites == "now":
             served = generations.open(SERVED)
             stack.callback(served.close)
-            old_side, new_side = (Published(each.current, each.base, served.overlay, each.network) for each in sides)
-            both = replace(both, old=old_side, new=new_side)
-        yield both
+            sides = [_with_sites_of_now(directory, side, served, stack) for side in sides]
+        yield Sides(directory=directory, old=sides[0], new=sides[1], names=(names[0], names[1]), places=places)
+
+
+def _with_sites_of_now(
+    directory: StateDirectory, side: Published, served: Published, stack: contextlib.ExitStack
+) -> Published:
+    """A side with the custom layer that it would be served with now."""
+    number, record = side.current.generation, side.current.published
+    if number == served.current.generation:  # what is held has these already
+        return side
+    overlay = served.overlay
+    if not is_received(record):
+        overlay = stack.enter_context(compiled(directory.custom_layer(number, record).values(), number))
+    return Published(side.current, side.base, overlay, side.network)

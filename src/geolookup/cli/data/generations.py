@@ -26,6 +26,7 @@ from geolookup.lookup.follow import Freshness
 from geolookup.model.errors import HeldError
 from geolookup.settings.table import Settings
 from geolookup.settings.times import in_words, shown
+from geolookup.sites.site import listed
 from geolookup.state.base.clock import age_s
 from geolookup.state.base.current import Current
 from geolookup.state.base.parts import is_received
@@ -202,7 +203,8 @@ def rollback(generation: str | None, reason: str, yes: bool, as_json: bool) -> i
     \b
     On a terminal it shows whose answers change, and asks. Elsewhere it needs --yes if too many
     addresses would lose their answer, its city or its country.
-    Running processes follow within a second, local edits still apply, and the history records it.
+    Running processes follow within a second, and the history records it. Sites that were made or
+    edited here stay as they are now: those which the older generation has otherwise are named.
     It lasts: a sync publishes neither the replaced list nor another one that brings back most of
     what this takes away. That one is held until you accept it.
     Exit status: 0 done, 1 the generation is damaged, 2 it is not kept, 3 too much would be lost, so
@@ -221,15 +223,35 @@ def rollback(generation: str | None, reason: str, yes: bool, as_json: bool) -> i
         return exit_codes.DONE
     published = directory.keeping.rollback(number, reason=reason, instead_of=before)
     again = f"geolookup generations rollback {before}"
+    stay = _sites_that_stay(directory, published)
     output.emit(
         as_json,
-        lambda: {"from": before, **_published_object(published)},
+        lambda: {"from": before, **_published_object(published), "sites_that_stay": stay},
         words.served_again(published.generation, before, again, lasts=not is_received(published.published)),
     )
+    if stay and not as_json:
+        output.done(
+            f"as now, and not as generation {published.generation} has them, since they were made or edited here: "
+            f"{listed(stay)}"
+        )
     freshness = Freshness(max_age_s=settings.max_age_s, rule=settings.stale)
     if freshness.is_stale(published):
         output.warn(f'it is {in_words(age_s(published.confirmed))} old, past max_age, and stale is "{settings.stale}"')
     return exit_codes.DONE
+
+
+def _sites_that_stay(directory: StateDirectory, published: Current) -> list[str]:
+    """The sites of the list that is served again, in words, of which lookups answer something else."""
+    if is_received(published.published):
+        return []
+    layer = directory.custom_layer(published.generation, published.published)
+    now = {locid: laid.place for locid, laid in layer.items()}
+    then = directory.cache(published.generation).custom()
+    return [
+        f"{place.place_text()} ({place.locid}{'' if place.locid in now else ', gone'})"
+        for place in then
+        if now.get(place.locid) != place
+    ]
 
 
 def _is_meant(directory: StateDirectory, settings: Settings, number: int, *, ask: bool) -> bool:

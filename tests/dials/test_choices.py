@@ -201,6 +201,29 @@ def _refuse(*_: object, **__: object) -> None:
     raise UpstreamRefusedError("no", status=400)
 
 
+@pytest.mark.parametrize("choice", ["adopt", "drop"])
+def test_what_a_colleague_made_like_a_site_that_was_deleted_and_is_wanted_again_is_said_to_be_it(
+    person: Person, choice: str
+) -> None:
+    locid = person.has(BLOCK)
+    fields = person.upstream.places[-1].as_fields()
+    person("custom", "delete", locid)
+    person("push")
+    assert person.upstream.colleague_creates(fields, [("10.1.0.0", "10.1.0.255")], who="colleague") == -2
+    person("custom", "undo", "--run")
+    settle()
+    person("push", exits=3)
+    deletion, create = (row["id"] for row in waiting(person) if row["state"] == "held")
+    assert f"`geolookup outbox adopt {create} -2` says that -2 is it" in person.said
+    person("outbox", *(("adopt", create, -2) if choice == "adopt" else ("drop", deletion)))
+    person("sync")
+    assert (f"(edit {create}) waits for you no more" in person.said) == (choice == "drop")
+    if choice == "adopt":
+        person.pushes_for_all_to_see()
+        assert waiting(person) == []
+        assert person.there == {-2: ("Berlin", ["10.1.0.0"])}
+
+
 def test_what_a_sheet_says_and_a_person_gave_up_is_sent_if_the_person_says_mine(person: Person, tmp_path: Path) -> None:
     sites = tmp_path / "sites.toml"
     sites.write_text(

@@ -790,3 +790,15 @@ def test_a_block_that_is_removed_while_it_cannot_be_put_back_is_not_put_back_lat
     assert person.there == {-1: ("Berlin", ["10.0.2.0"])}
     assert json.loads(person("outbox", "list", "--json")) == []
     assert person.looks_up("10.0.1.1", "10.0.2.1") == [1, -1]
+
+
+def test_a_block_that_is_taken_and_given_again_and_is_elsewhere_by_now_is_named_as_missing(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "remove-block", locid, "10.1.0.0/24")
+    person("custom", "add-block", locid, "10.1.0.0/24")
+    place = person.upstream.places[-1]
+    person.upstream.colleague_changes(-1, replace(place, blocks=frozenset()), who="colleague")
+    person.upstream.colleague_creates(ELSEWHERE, [("10.1.0.0", "10.1.0.255")], who="colleague")
+    settle()
+    person("push", exits=3)
+    assert "it has Berlin, DE: 10.1.0.0-10.1.0.255 is missing; `geolookup outbox retry" in person.said

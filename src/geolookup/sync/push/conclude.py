@@ -149,6 +149,12 @@ class _Conclusion:
         was = {number: (row.state, row.problem) for number, row in kept.rows.items()}
         rows = [row for row in after.rows.values() if row.state in PERSON_STATES]
         self.findings.held += [row for row in rows if (row.state, row.problem) != was[row.id]][:1]
+        goes_on = (row for row in after.rows.values() if row.state == State.QUEUED and was[row.id][0] in PERSON_STATES)
+        self.findings.warnings += [
+            f"{self._names.describe(row)} (edit {row.id}) waits for you no more: the service has changed since it was "
+            "held, so it is sent again"
+            for row in goes_on
+        ]
         for number in kept.rows.keys() - after.rows.keys():
             self._end(kept, place, kept.rows[number])
 

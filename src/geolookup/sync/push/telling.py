@@ -14,8 +14,8 @@ from geolookup.state.edits.outbox.payload import geolocation
 from geolookup.state.edits.outbox.row import OutboxRow
 from geolookup.state.edits.places.choosing import anew, given_back, offered
 from geolookup.state.edits.places.concluding import over
-from geolookup.state.edits.places.place import Blocks, Content, Place, in_order
-from geolookup.state.edits.places.reconcile import Hold, strange_blocks
+from geolookup.state.edits.places.place import Blocks, Content, Intent, Place, in_order
+from geolookup.state.edits.places.reconcile import Hold, conflicting, strange_blocks
 
 _MOST_NAMED = 5
 
@@ -35,7 +35,7 @@ class Names:
     def __init__(self, ledger: Ledger, places: Iterable[Place] = ()) -> None:
         """Take the names; ``places`` have the numbers that they will have, and not those of the ledger."""
         self._sites = {local: name for name, local in SiteNames(ledger.database).locids().items()}
-        now = {place.id: place.number for place in places}
+        now = {place.id: None if place.deleted else place.number for place in places}
         known = {number: place for number, place in ledger.outbox.numbers().items() if place not in now}
         self._ours = {**known, **{number: place for place, number in now.items() if number is not None}}
         self._outbox = ledger.outbox
@@ -83,10 +83,10 @@ def words_of(content: Content | None) -> str:
     return f"{place.place_text() or 'a geolocation without a name'}" + (f" with {blocks}{more}" if blocks else "")
 
 
-def _beside(place: Place, theirs: Content | None, *, was: bool = False) -> str:
+def _beside(place: Place, theirs: Content | None, asked: Iterable[Intent] = (), *, was: bool = False) -> str:
     """The place as the service has it, in words, with each field and block that is wanted otherwise.
 
-    ``was``: or that it had, since this is something new.
+    ``was``: or that it had, since this is something new. ``asked`` are edits that a person is asked about, sent or not.
     """
     if theirs is None:
         return words_of(theirs)
@@ -100,7 +100,7 @@ def _beside(place: Place, theirs: Content | None, *, was: bool = False) -> str:
     if any(each.takes for each in place.intents):  # to take a block, all may have to be deleted
         found += [f"{block} is new there" for block in in_order(strange_blocks(place, theirs) & wanted.blocks)]
     waiting = {each.new for each in place.intents if not any(sent.concerns(each) for sent in place.requests)}
-    waiting -= frozenset() if place.baseline is None else place.baseline.blocks
+    waiting -= {each.new for each in asked} | (set() if place.baseline is None else place.baseline.blocks)
     found += [f"{block} is missing" for block in in_order(wanted.blocks - theirs.blocks - waiting)]
     found += [f"{block} {also}" for block in in_order(theirs.blocks - wanted.blocks)]
     more = [f"{len(found) - _MOST_NAMED} more"] if len(found) > _MOST_NAMED else []
@@ -122,7 +122,10 @@ def why_held(kept: Kept, hold: Hold, names: Names) -> str:
     """The reason of a hold, and what a person may do about it, with `EDIT` for the number of each edit."""
     who, number = names.of(kept), hold.number
     meant = replace(kept.place, intents=kept.place.said_yes) if hold.reason == "not shown" else kept.place
-    theirs, beside = words_of(hold.theirs), _beside(meant, hold.theirs)
+    asked: Iterable[Intent] = meant.in_doubt
+    if hold.reason == "conflict" and hold.theirs is not None:
+        asked = conflicting(meant, hold.theirs)
+    theirs, beside = words_of(hold.theirs), _beside(meant, hold.theirs, asked)
     if kept.place.baseline is None and not kept.place.requests:
         gone = f"nothing here creates {who} any more (edits.db may have been changed by hand, or damaged)"
     else:

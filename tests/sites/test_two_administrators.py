@@ -112,6 +112,28 @@ def test_the_second_of_two_does_not_revert_the_first_by_the_commands(editor: Edi
     assert run("apply", mine, "--keep", "ours").returncode == 2
 
 
+@pytest.mark.parametrize("vrf", [[], ["--vrf", "A"]], ids=["global", "of a VRF"])
+def test_what_the_file_alone_changes_of_a_site_that_is_left_is_named(
+    editor: Editor, tmp_path: Path, vrf: list[str]
+) -> None:
+    def run(*arguments: str) -> Any:
+        return command("custom", *arguments, *vrf)
+
+    assert run("apply", sheet(tmp_path, HEAD + BONN)).returncode == 0
+    mine, theirs = str(tmp_path / "mine.csv"), str(tmp_path / "theirs.csv")
+    for path in (mine, theirs):
+        assert run("export", path).returncode == 0
+    assert run("apply", edited(theirs, ",Bonn,,", ",Beuel,,")).returncode == 0
+    refused = run("apply", edited(mine, "10.1.0.0/24", "10.1.0.0/24 10.9.0.0/24"))
+    assert refused.returncode == 3
+    own = "blocks 10.1.0.0/24 10.9.0.0/24"
+    assert f"and Bonn in the file; the file also changes it, to {own}" in refused.stderr.decode()
+    left = run("apply", mine, "--keep", "theirs")
+    assert left.returncode == 0
+    said = (left.stdout + left.stderr).decode()
+    assert f"Bonn stays as others left it, so this of the file is not made: {own}" in said
+
+
 def test_what_both_changed_alike_is_no_conflict_though_the_file_changes_more(editor: Editor, tmp_path: Path) -> None:
     assert command("custom", "apply", sheet(tmp_path, HEAD + BONN)).returncode == 0
     mine = str(tmp_path / "mine.csv")

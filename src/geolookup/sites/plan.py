@@ -310,7 +310,7 @@ class _Planner:
             changes=in_order([*taken_back, *found]),
             summary=summary,
             names=names,
-            notes=(*self._not_kept, *self._bad.notes),
+            notes=(*self._not_kept, *self.since.left_out, *self._bad.notes),
             conflicts=tuple(self._conflicts),
             decided=tuple(self.since.again),
             elsewhere=Elsewhere.of(

@@ -92,6 +92,12 @@ class Conflict:
             (name, base, theirs, mine) for name, base, theirs, mine in (*self.labels, *rows) if mine != theirs != base
         ]
 
+    def own(self) -> str:
+        """The fields that the file changes and nobody else did, each as the file has it, in words."""
+        base, theirs, mine = (_texts(content) for content in (self.base, self.theirs, self.mine))
+        found = [name for name in mine if mine[name] != theirs[name] == base[name]] if self.is_known else []
+        return ", ".join(f"{name} {mine[name] or 'empty'}" for name in found)
+
     @property
     def reverts(self) -> bool:
         """True if the file would take back what others did: they deleted it or the file does, or a field differs."""
@@ -120,7 +126,8 @@ class Conflict:
             f"{name} was {base or 'empty'}, is {theirs or 'empty'}, and {mine or 'empty'} in the file"
             for name, base, theirs, mine in self.columns()
         )
-        return f"{of}: {who}: {told}"
+        also = f"; the file also changes it, to {own}" if (own := self.own()) else ""
+        return f"{of}: {who}: {told}{also}"
 
     def problems(self, where: Where | None) -> list[Problem]:
         """Each value that differs, for ``--json`` and ``--report``; ``where`` is the site in the file, if there."""
@@ -208,6 +215,8 @@ class Since:
         #: Those that stay now, and the names of those of which that was said earlier.
         self._theirs: dict[str, list[str]] = {}
         self.again: list[str] = []
+        #: What is not made of the file, since what others did of these sites stays now, in words.
+        self.left_out: list[str] = []
         moments = [site.made_at for site in sites if site.made_from]
         moment = max(moments, default="")
         base = session.steps.line_at(moment) if moment else session.steps.applied(vrf)
@@ -274,6 +283,8 @@ class Since:
         if not again and not asked.stays(found, where):
             return False
         self.again += [name] if again else []
+        if found is not None and not again and found.theirs and found.mine and (own := found.own()):
+            self.left_out.append(f"{name} stays as others left it, so this of the file is not made: {own}")
         self._theirs[name] = version
         return True
 

@@ -160,7 +160,10 @@ def plan_vrfs(
         untouched=tuple(vrf for vrf in editor.vrfs() if vrf not in sites),
         conflicts=tuple(conflicts),
         left=tuple(left),
-        notes=tuple(notes_of(shall, [f"{name} of the VRF {of.vrf}" for of in left for name in of.again])),
+        notes=(
+            *(each for of in left for each in of.left_out),
+            *notes_of(shall, [f"{name} of the VRF {of.vrf}" for of in left for name in of.again]),
+        ),
     )
 
 

@@ -33,7 +33,15 @@ class SiteNames:
 
     def all(self) -> dict[str, Named]:
         """The geolocation of each name, and the time zone."""
-        return {name: Named(*row) for name, *row in self._database.execute("SELECT name, locid, time_zone FROM sites")}
+        return self._where("1")
+
+    def among(self, name: str | None, locid: int) -> dict[str, Named]:
+        """The same of one name, and of the name of one geolocation, as far as these are known."""
+        return self._where("name = ? OR locid = ?", name, locid)
+
+    def _where(self, condition: str, *parameters: object) -> dict[str, Named]:
+        sql = f"SELECT name, locid, time_zone FROM sites WHERE {condition}"  # noqa: S608 - no values in it
+        return {name: Named(*row) for name, *row in self._database.execute(sql, parameters)}
 
     def locids(self) -> dict[str, int]:
         """The geolocation of each name."""

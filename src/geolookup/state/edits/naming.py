@@ -21,11 +21,17 @@ def name_sites(session: EditSession, names: Mapping[str, Named], *, file: str, a
     # What is not in the layer, and may come back without the service's noticing.
     hidden = session.forgotten() | {session.local(shown) for shown in session.deleted_unsent()}
     gone = {name: each for name, each in before.items() if each.locid in hidden and each.locid not in named}
-    after = {**gone, **names}
+    _change(session, before, {**gone, **names}, file=file, about=about)
+
+
+def _change(
+    session: EditSession, before: Mapping[str, Named], after: Mapping[str, Named], *, file: str, about: int | None
+) -> None:
+    """Make some names, which are the one, the other; a site that is not among them keeps its name."""
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     if changed:
         session.write_history()
-        for local in named:
+        for local in {after[name].locid for name in changed if name in after}:
             if (here := session.layer.get(session.shown(local))) is not None:
                 session.ledger.place_of(session.shown(local), content_of(here.place), seen=session.listed.begun.counter)
         session.names.change({name: after.get(name) for name in changed}, file=file)
@@ -51,15 +57,14 @@ def name_by_hand(session: EditSession, name: str, local: int) -> str | None:
     """
     if (wrong := wrong_name(name)) is not None:
         raise EditError(wrong)
-    names = session.names.all()
-    if name in names and (owner := session.shown(names[name].locid)) in session.layer:
-        if names[name].locid == local:
+    known = session.names.among(name, local)
+    if name in known and (owner := session.shown(known[name].locid)) in session.layer:
+        if known[name].locid == local:
             raise EditError(f"geolocation {owner} is named {name!r} already: nothing was changed")
         raise EditError(f"there is a site {name!r} already: geolocation {owner}. Change that, or take another name")
-    before = next((each for each, of in names.items() if of.locid == local), None)
-    named = Named(local) if before is None else names[before]
-    others = {each: of for each, of in names.items() if of.locid != local}
-    name_sites(session, {**others, name: named}, file=BY_HAND, about=local)
+    before = next((each for each, of in known.items() if of.locid == local), None)
+    named = Named(local) if before is None else known[before]
+    _change(session, known, {name: named}, file=BY_HAND, about=local)
     return before
 
 
@@ -70,16 +75,16 @@ def put_time_zone(session: EditSession, local: int, zone: str) -> bool:
     """
     if (wrong := wrong_time_zone(zone)) is not None:
         raise EditError(wrong)
-    names = session.names.all()
-    name = next((each for each, of in names.items() if of.locid == local), None)
+    known = session.names.among(None, local)
+    name = next(iter(known), None)
     if name is None and zone:
         raise EditError(
             f"geolocation {session.shown(local)} has no name, and a time zone is a site's: name it first, with "
             "`geolookup custom rename`"
         )
-    if name is None or names[name].time_zone == zone:
+    if name is None or known[name].time_zone == zone:
         return False
-    name_sites(session, {**names, name: Named(local, zone)}, file=BY_HAND, about=local)
+    _change(session, known, {name: Named(local, zone)}, file=BY_HAND, about=local)
     return True
 
 

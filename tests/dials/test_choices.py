@@ -201,6 +201,25 @@ def _refuse(*_: object, **__: object) -> None:
     raise UpstreamRefusedError("no", status=400)
 
 
+def test_what_a_list_in_the_middle_of_a_push_holds_no_more_goes_on_with_that_push(person: Person) -> None:
+    first, second = person.has(BLOCK), person.has("10.2.0.0/24", city="Bonn", latitude=50.73)
+    place = person.upstream.places[-1]
+    given = Place(place.fields, place.blocks | {("10.3.0.0", "10.3.0.255")})
+    person.upstream.colleague_changes(-1, given, who="colleague")
+    person("custom", "delete", first)
+    person("push", exits=3)
+    person.upstream.colleague_changes(-1, place, who="colleague")
+    person("custom", "update", second, "--areacode", "9")
+    person.upstream.colleague_changes(
+        -2, None, who="colleague"
+    )  # so that a list is read, after the first was passed by
+    settle()
+    person("push", exits=3)
+    assert "waits for you no more" in person.said
+    assert "done: delete geolocation -1" in person.said
+    assert person.there == {}
+
+
 @pytest.mark.parametrize("choice", ["adopt", "drop"])
 def test_what_a_colleague_made_like_a_site_that_was_deleted_and_is_wanted_again_is_said_to_be_it(
     person: Person, choice: str

@@ -153,8 +153,10 @@ class Courier:
         for place, kept in known.items():
             if place not in self._jobs:
                 self._jobs[place] = Job(kept)
-            elif self._jobs[place].kept != kept:
-                self._jobs[place].kept, self._jobs[place].looked = kept, False
+            elif (job := self._jobs[place]).kept != kept:
+                # One that is held no more goes on.
+                job.over = job.over and (job.kept.hold is None or kept.hold is not None)
+                job.kept, job.looked = kept, False
         for place in self._jobs.keys() - known.keys():
             self._jobs[place].over = True
             self._handover.forget(place)

@@ -208,7 +208,7 @@ def test_a_state_that_is_replaced_names_what_its_edits_alone_had(person: Person,
     person("custom", "apply", tmp_path / "v.csv")
     person("state", "restore", tmp_path / "backup", "--replace", exits=3)
     assert [line.partition(": ")[2] for line in person.said.splitlines() if line.startswith("not in the backup")] == [
-        "add 10.0.2.0-10.0.2.255 to -1",
+        "add 10.0.2.0-10.0.2.255 to -1 (Dock)",
         "the name Dock of geolocation -1",
         "Utrecht office of the VRF RED",
     ]

@@ -417,7 +417,7 @@ def _own(home: str, *states: State) -> dict[tuple[Any, ...], str]:
         outbox = Outbox(database)
         numbers, vrfs = outbox.aliases(), VrfPlaces(database, outbox)
         found: dict[tuple[Any, ...], str] = {}
-        found |= edits_restore.in_words(outbox, outbox.rows(*states))
+        found |= edits_restore.in_words(database, outbox.rows(*states))
         for name, named in SiteNames(database).all().items():
             zone = f", and its time zone {named.time_zone}" if named.time_zone else ""
             found[name, named] = f"the name {name} of geolocation {numbers.get(named.locid, named.locid)}{zone}"

@@ -5,6 +5,7 @@ import itertools
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from sqlite3 import Connection
 from typing import Any, Literal, TypeAlias
 
 from geolookup.base import disk
@@ -18,6 +19,7 @@ from geolookup.state.base.current import Current
 from geolookup.state.base.marks import Begun
 from geolookup.state.base.sqlite import copy
 from geolookup.state.base.vrfs import layer_path, read_vrfs
+from geolookup.state.edits.names import SiteNames
 from geolookup.state.edits.outbox import seal
 from geolookup.state.edits.outbox.kept import OPEN
 from geolookup.state.edits.outbox.ledger import Ledger
@@ -136,19 +138,21 @@ def _given_up(there: Edits, copied: Edits) -> list[str]:
     """The open edits of a file, in words, that another one lacks; none if it cannot be read."""
     with contextlib.suppress(StateError):
         with there.reading() as database:
-            outbox = Outbox(database)
-            found = in_words(outbox, outbox.where("state <> ? AND concluded IS NULL", (State.DROPPED,)))
+            found = in_words(database, Outbox(database).where("state <> ? AND concluded IS NULL", (State.DROPPED,)))
         with copied.reading() as database:
-            outbox = Outbox(database)
-            kept = in_words(outbox, outbox.rows())
+            kept = in_words(database, Outbox(database).rows())
         return [words for key, words in found.items() if key not in kept]
     return []
 
 
-def in_words(outbox: Outbox, rows: Iterable[OutboxRow]) -> dict[tuple[Any, ...], str]:
+def in_words(database: Connection, rows: Iterable[OutboxRow]) -> dict[tuple[Any, ...], str]:
     """Edits in words, by what they have in every copy of the file: after a restore, a number may be another edit's."""
-    numbers = outbox.aliases()
-    return {(row.id, row.created_at): describe(row.intent, numbers.get(row.locid, row.locid)) for row in rows}
+    numbers = Outbox(database).aliases()
+    sites = {locid: f" ({name})" for name, locid in SiteNames(database).locids().items()}
+    return {
+        (row.id, row.created_at): describe(row.intent, numbers.get(row.locid, row.locid)) + sites.get(row.locid, "")
+        for row in rows
+    }
 
 
 def _lost(before: _Answers, after: _Answers) -> Iterator[tuple[str, str, str]]:

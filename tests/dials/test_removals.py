@@ -802,3 +802,62 @@ def test_a_block_that_is_taken_and_given_again_and_is_elsewhere_by_now_is_named_
     settle()
     person("push", exits=3)
     assert "it has Berlin, DE: 10.1.0.0-10.1.0.255 is missing; `geolookup outbox retry" in person.said
+
+
+def test_what_is_refused_of_a_removal_leaves_nothing_else_missing(person: Person) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24", "10.3.0.0/24")
+    for command, block in (("remove-block", "1"), ("remove-block", "2"), ("add-block", "7")):
+        person("custom", command, locid, f"10.{block}.0.0/24")
+    person.upstream.colleague_creates(ELSEWHERE, [("10.7.0.0", "10.7.0.255")], who="colleague")
+    person("push", exits=3)
+    assert person.there[-1] == ("Berlin", ["10.3.0.0"])
+    (edit,) = (row["id"] for row in json.loads(person("outbox", "list", "--json")) if row["state"] == "rejected")
+    person("outbox", "drop", edit)
+    person.pushes_for_all_to_see()
+    assert person.there[-1] == ("Berlin", ["10.3.0.0"])
+    assert json.loads(person("outbox", "list", "--json")) == []
+
+
+@pytest.mark.parametrize("choice", ["drop", "remove"])
+def test_a_block_that_somebody_takes_in_the_middle_of_a_removal_is_left_to_him(person: Person, choice: str) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24", "10.3.0.0/24")
+    person("custom", "remove-block", locid, "10.1.0.0/24")
+    person.upstream.faults = ["", "before"]  # all are deleted, and nothing comes back
+    person("push", exits=1)
+    person.upstream.colleague_creates(ELSEWHERE, [("10.2.0.0", "10.2.0.255")], who="colleague")
+    settle()
+    person("push", exits=3)
+    edit, problem = next((row["id"], row["problem"]) for row in json.loads(person("outbox", "list", "--json")))
+    command = "custom remove-block -1 10.2.0.0-10.2.0.255"
+    assert f"`geolookup outbox drop {edit}` gives it up, `geolookup {command}` goes on without that block" in problem
+    person(*(("outbox", "drop", edit) if choice == "drop" else command.split()))
+    person.pushes_for_all_to_see()
+    assert person.there[-1] == ("Berlin", ["10.1.0.0", "10.3.0.0"] if choice == "drop" else ["10.3.0.0"])
+    assert json.loads(person("outbox", "list", "--json")) == []
+    assert person.looks_up("10.2.0.1", "10.3.0.1") == [-2, -1]
+
+
+@pytest.mark.parametrize("dropped", ["refused", "queued"])
+def test_a_block_that_was_to_come_back_and_is_dropped_comes_back_no_more(person: Person, dropped: str) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24", "10.3.0.0/24")
+    person("custom", "remove-block", locid, "10.1.0.0/24")
+    person.upstream.faults = ["", "before"]
+    person("push", exits=1)
+    settle()
+    person("sync", exits=None)
+    (edit,) = (row["id"] for row in json.loads(person("outbox", "list", "--json")))
+    person("outbox", "drop", edit)  # all three are to come back
+    person.upstream.colleague_creates(ELSEWHERE, [("10.1.0.0", "10.1.0.255")], who="colleague")
+    person("push", exits=3)
+    rows = {row["state"]: row["id"] for row in json.loads(person("outbox", "list", "--json"))}
+    if dropped == "refused":
+        person("outbox", "drop", rows["rejected"])
+    else:
+        person("outbox", "drop", rows["queued"] if "queued" in rows else rows["rejected"])
+        person("push", exits=None)
+        rows = {row["state"]: row["id"] for row in json.loads(person("outbox", "list", "--json"))}
+        if "rejected" in rows:
+            person("outbox", "drop", rows["rejected"])
+    person.pushes_for_all_to_see()
+    assert json.loads(person("outbox", "list", "--json")) == []
+    assert "10.1.0.0" not in person.there[-1][1]

@@ -13,9 +13,18 @@ from geolookup.state.base.clock import now_text
 from geolookup.state.edits.outbox.kept import Kept
 from geolookup.state.edits.outbox.payload import content_of, fields_of, values_of
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State
-from geolookup.state.edits.places.choosing import CHOICES, Choice, chosen, made_again, offered, put_back, rebased
+from geolookup.state.edits.places.choosing import (
+    CHOICES,
+    Choice,
+    chosen,
+    give_up,
+    made_again,
+    offered,
+    put_back,
+    rebased,
+)
 from geolookup.state.edits.places.looking import look_at
-from geolookup.state.edits.places.place import Intent, amended, without
+from geolookup.state.edits.places.place import Intent, amended
 from geolookup.state.edits.places.reconcile import Hold
 from geolookup.state.edits.session import EditSession
 
@@ -130,8 +139,7 @@ def drop(session: EditSession, number: int) -> list[OutboxRow]:
     given_up = [row]
     if row.intent.what == "create":
         given_up += [each for each in kept.pending if each.id > number]
-    intents = without(kept.place.intents, [each.id for each in given_up])
-    place = replace(kept.place, intents=intents, refused=None if is_one else refused)
+    place = give_up(replace(kept.place, refused=None), [each.id for each in given_up])
     back = put_back(place)
     session.ledger.rewrite(kept, back)
     if back != place:

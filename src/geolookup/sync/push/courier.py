@@ -546,9 +546,9 @@ class Courier:
 
     def _refuse(self, ledger: Ledger, job: Job, request: Request, theirs: Content | None = None) -> None:
         """Hold a place for what the service said no to."""
-        listed = {} if self._seen is None else self._seen.listed
-        having = {number: content_of(place) for number, place in listed.items() if request.new in place.ipblocks}
-        hold = Hold("refused", theirs, job.kept.place.number, holders(request, having))
+        listed, own = {} if self._seen is None else self._seen.listed, job.kept.place.number
+        others = (number for number, place in listed.items() if number != own and request.new in place.ipblocks)
+        hold = Hold("refused", theirs, own, holders(request, {each: content_of(listed[each]) for each in others}))
         self._hold(ledger, job, hold, refused=request)
 
     def _save(

@@ -133,7 +133,11 @@ def why_held(kept: Kept, hold: Hold, names: Names) -> str:
     is_lost = hold.reason == "not shown" and hold.theirs is None
     refused = kept.place.refused if hold.reason == "refused" else None
     said = "" if refused is None else refused.said
-    corrected = ", `outbox edit` corrects it" if refused is not None and (refused.values or refused.new) else ""
+    corrected = ""
+    if refused is not None and refused.new is not None and refused.new not in {each.new for each in kept.place.intents}:
+        corrected = f", `geolookup custom remove-block {kept.shown} {refused.new}` goes on without that block"
+    elif refused is not None and (refused.values or refused.new):
+        corrected = ", `outbox edit` corrects it"
     others, all_of_it = given_back(kept.place, hold)
     is_wanted = bool(anew(kept.place).intents)
     again = "creates it anew" if is_wanted else "takes it for gone: nothing is created or deleted"
@@ -156,7 +160,7 @@ def why_held(kept: Kept, hold: Hold, names: Names) -> str:
         if others
         else ", ".join(
             f"`geolookup outbox adopt {EDIT} {each}` says that {each} is it{'' if is_wanted else ', to be deleted'}"
-            for each in [number, *(also for also, _ in hold.also)][:_MOST_NAMED]
+            for each in [*dict.fromkeys([number, *(also for also, _ in hold.also)])][:_MOST_NAMED]
             if names.is_free(each, kept)
         ),
         "retry": f"`geolookup outbox retry {EDIT}` {again if is_lost else 'sends it again'}{_back(others)}",

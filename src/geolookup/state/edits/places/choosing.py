@@ -50,7 +50,7 @@ def offered(place: Place, hold: Hold) -> tuple[Choice, ...]:
     never: set[Choice] = {"retry"} if hold.reason == "refused" and hold.also else set()
     if any(content.blocks & wanted for content in there):
         never |= {"anew", "retry"} if hold.theirs is None else {"anew"}
-    if hold.reason in ("unclear", "another") and owed_blocks(place) - taken_by(place.intents):
+    if hold.reason == "unclear" and "anew" not in never and owed_blocks(place) - taken_by(place.intents):
         never |= {"drop"}  # nobody knows yet where the other blocks belong
     never |= {"same"} if hold.reason in ("doubted", "not shown") and not any(given_back(place, hold)) else set()
     return tuple(choice for choice in CHOICES[hold.reason] if choice not in never)
@@ -104,7 +104,8 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
         case "retry":
             return anew(place) if hold.theirs is None else _restored(place, hold.theirs)
         case "drop" if hold.reason == "refused":
-            return replace(place, intents=without(place.intents, _refused(place)))
+            elsewhere = frozenset({place.refused.new} if hold.also and place.refused is not None else ())
+            return give_up(place, _refused(place), elsewhere)
         case "drop" if hold.reason == "not shown" and hold.theirs is not None:
             over = place.said_yes
             is_created = any(each.what == "create" for each in over)  # else its later edits would go to what is there
@@ -118,6 +119,19 @@ def _chosen(place: Place, hold: Hold, choice: Choice) -> Place:
             back = given_back(place, hold)[1]  # none do, unless a removal may be half done
             baseline = replace(theirs, blocks=theirs.blocks | back)
             return Place(id=place.id, number=place.number, baseline=baseline, owed=back)
+
+
+def give_up(place: Place, numbers: Collection[int], elsewhere: Blocks = frozenset()) -> Place:
+    """A place without the edits of these numbers, and without what they give back, or what is ``elsewhere`` by now, of
+    what a removal of ours took: so that it comes back no more, it is taken.
+    """
+    left = without(place.intents, numbers)
+    gone = elsewhere | {intent.new for intent in place.intents if intent.id in numbers}
+    gone = gone & owed_blocks(place) - taken_by(left) - {intent.new for intent in left}
+    number, there = 1 + max((intent.id for intent in place.intents), default=0), place.acknowledged
+    base = None if there is None else replace(there, blocks=there.blocks | gone)
+    taken = (Intent(id=number, what="remove_block", base=base, old=block) for block in in_order(gone))
+    return replace(place, intents=(*left, *taken))
 
 
 def _refused(place: Place) -> list[int]:

@@ -343,9 +343,10 @@ def _next(place: Place, theirs: Content, wanted: Content | None, busy: Blocks) -
     if theirs.values != wanted.values:
         return Request(what="put", before=theirs, values=wanted.values)
     gone, new = theirs.blocks - wanted.blocks, wanted.blocks - theirs.blocks - busy
-    # In the order in which the person gave them; what was taken besides comes back last.
+    # What was taken besides comes back first, so that nothing else is missing if one is refused; then those that the
+    # person gave, in their order.
     given = {intent.new: at for at, intent in enumerate(place.intents) if intent.new is not None}
-    first = min(in_order(new), key=lambda block: given.get(block, len(place.intents)), default=None)
+    first = min(in_order(new), key=lambda block: given.get(block, -1), default=None)
     if gone and len(gone) <= len(new):  # else all must be deleted in any case
         return Request(what="replace", before=theirs, old=in_order(gone)[0], new=first)
     if gone:

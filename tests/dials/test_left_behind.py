@@ -436,3 +436,44 @@ def test_what_is_hidden_by_a_number_that_was_just_given_is_said(person: Person) 
     settle()
     person("sync", exits=3)
     assert person.looks_up("10.2.0.1") == [-1]
+
+
+def test_what_was_given_the_number_and_a_block_of_a_site_is_not_told_as_there_again(
+    person: Person, tmp_path: Path
+) -> None:
+    sites = tmp_path / "sites.csv"
+    sites.write_text("name,country,city,latitude,longitude,blocks\nDepot,DE,Berlin,52.5,13.4,10.1.0.0/24 10.2.0.0/24\n")
+    person("custom", "apply", sites)
+    person.pushes_for_all_to_see()
+    person.upstream.dials = Dials(reuse=True)
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    assert person.upstream.colleague_creates(ELSEWHERE, [("10.1.0.0", "10.1.0.255")], who="colleague") == -1
+    settle()
+    person("sync", exits=None)
+    sites.write_text(sites.read_text().replace("10.1.0.0/24 ", ""))
+    person("custom", "apply", sites, "--keep", "mine")
+    person("push")
+    settle()
+    person("sync")
+    assert "there again" not in person.said
+    assert person.looks_up("10.1.0.1", "10.2.0.1") == [-1, -2]
+
+
+def test_a_half_done_removal_of_what_lost_its_number_to_another_can_be_given_up(person: Person) -> None:
+    person.upstream.dials = Dials(reuse=True)
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24", "10.3.0.0/24")
+    person("custom", "remove-block", locid, "10.1.0.0/24")
+    person.upstream.faults = ["", "before"]  # all are deleted, and nothing comes back
+    person("push", exits=1)
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    assert person.upstream.colleague_creates(ELSEWHERE, [("10.2.0.0", "10.2.0.255")], who="colleague") == -1
+    settle()
+    person("push", exits=3)
+    (edit,) = (row["id"] for row in json.loads(person("outbox", "list", "--json")) if row["state"] == "held")
+    problem = person("outbox", "show", edit)
+    assert problem.count(f"`geolookup outbox adopt {edit} -1`") == 1
+    assert f"`geolookup outbox drop {edit}` gives it up" in problem
+    person("outbox", "drop", edit)
+    person.pushes_for_all_to_see()
+    assert person.there == {-1: ("Sydney", ["10.2.0.0"])}
+    assert json.loads(person("outbox", "list", "--json")) == []

@@ -16,7 +16,7 @@ from geolookup.state.edits.outbox.payload import content_of
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.places.account import account_of, blocks_in
 from geolookup.state.edits.places.concluding import Concluded, concluded
-from geolookup.state.edits.places.looking import is_familiar, recognised
+from geolookup.state.edits.places.looking import is_another, is_familiar, recognised
 from geolookup.state.edits.places.place import Content, Place, in_order
 from geolookup.state.edits.places.reconcile import Hold, taken_along
 from geolookup.state.generations.cache import digest
@@ -149,11 +149,11 @@ class _Conclusion:
         was = {number: (row.state, row.problem) for number, row in kept.rows.items()}
         rows = [row for row in after.rows.values() if row.state in PERSON_STATES]
         self.findings.held += [row for row in rows if (row.state, row.problem) != was[row.id]][:1]
-        goes_on = (row for row in after.rows.values() if row.state == State.QUEUED and was[row.id][0] in PERSON_STATES)
+        goes_on = [row for row in after.rows.values() if row.state == State.QUEUED and was[row.id][0] in PERSON_STATES]
         self.findings.warnings += [
             f"{self._names.describe(row)} (edit {row.id}) waits for you no more: the service has changed since it was "
             "held, so it is sent again"
-            for row in goes_on
+            for row in (goes_on if hold is None else ())
         ]
         for number in kept.rows.keys() - after.rows.keys():
             self._end(kept, place, kept.rows[number])
@@ -342,7 +342,7 @@ class _Conclusion:
             shown = None if number is None else self._contents.get(number)
             if number is None or shown is None or not self._names.is_free(number, kept):
                 continue
-            if not is_familiar(was, shown, self._forms):
+            if not is_familiar(was, shown, self._forms) or is_another(was, shown, self._forms):
                 continue  # a new one that was given the number
             words = (
                 f"geolocation {number} ({words_of(shown)}) was gone from the service, and is there again: if it is not "

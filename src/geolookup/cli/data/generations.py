@@ -221,9 +221,9 @@ def rollback(generation: str | None, reason: str, yes: bool, as_json: bool) -> i
     if not yes and not _is_meant(directory, settings, number, ask=may_ask(as_json=as_json)):
         output.done("nothing was changed")
         return exit_codes.DONE
+    stay = _sites_that_stay(directory, number)  # before: once it is done, no error may say that it is not
     published = directory.keeping.rollback(number, reason=reason, instead_of=before)
     again = f"geolookup generations rollback {before}"
-    stay = _sites_that_stay(directory, published)
     output.emit(
         as_json,
         lambda: {"from": before, **_published_object(published), "sites_that_stay": stay},
@@ -240,13 +240,13 @@ def rollback(generation: str | None, reason: str, yes: bool, as_json: bool) -> i
     return exit_codes.DONE
 
 
-def _sites_that_stay(directory: StateDirectory, published: Current) -> list[str]:
-    """The sites of the list that is served again, in words, of which lookups answer something else."""
-    if is_received(published.published):
+def _sites_that_stay(directory: StateDirectory, generation: int) -> list[str]:
+    """The sites of a generation's list, in words, of which lookups will answer something else."""
+    record = directory.report(generation)["published"]
+    if is_received(record):
         return []
-    layer = directory.custom_layer(published.generation, published.published)
-    now = {locid: laid.place for locid, laid in layer.items()}
-    then = directory.cache(published.generation).custom()
+    now = {locid: laid.place for locid, laid in directory.custom_layer(generation, record).items()}
+    then = directory.cache(generation).custom()
     return [
         f"{place.place_text()} ({place.locid}{'' if place.locid in now else ', gone'})"
         for place in then

@@ -343,8 +343,8 @@ def _next(place: Place, theirs: Content, wanted: Content | None, busy: Blocks) -
     if theirs.values != wanted.values:
         return Request(what="put", before=theirs, values=wanted.values)
     gone, new = theirs.blocks - wanted.blocks, wanted.blocks - theirs.blocks - busy
-    # What was taken besides comes back first, so that nothing else is missing if one is refused; then those that the
-    # person gave, in their order.
+    # First the blocks that a removal took along: if a new one is refused after that, none of these is missing. Then
+    # the new ones, in the order of the edits.
     given = {intent.new: at for at, intent in enumerate(place.intents) if intent.new is not None}
     first = min(in_order(new), key=lambda block: given.get(block, -1), default=None)
     if gone and len(gone) <= len(new):  # else all must be deleted in any case
